@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/workload"
 )
 
@@ -32,8 +33,18 @@ type clientSlot struct {
 	failed  error               // why no process could be started in the place of another; guarded by mu
 }
 
+// startTime bounds the start of a process (docs/history.md). A test has less.
+var startTime = 20 * time.Second
+
+// inStartTime returns a context for the start of a process. Its cause says why that did not come to its end.
+func inStartTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it did not print %s within %v", client.ReadyLine, startTime))
+}
+
 // start starts the first process.
 func (s *clientSlot) start(ctx context.Context) error {
+	ctx, cancel := inStartTime(ctx)
+	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.begin(ctx)
@@ -84,13 +95,10 @@ func (s *clientSlot) logs() map[string][]byte {
 	return logs
 }
 
-// startTime bounds the start of the process that replaces another.
-const startTime = 20 * time.Second
-
 // Upgrade ends the process and starts one of the other build, as a deployment does. The next Upgrade starts one of our build again. It
 // returns which build it started. See nemesis.Client.
 func (s *clientSlot) Upgrade(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	ctx, cancel := inStartTime(context.WithoutCancel(ctx))
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +116,7 @@ func (s *clientSlot) Upgrade(ctx context.Context) (string, error) {
 
 // Kill kills the process with SIGKILL and starts another, which knows nothing of the first. See nemesis.Client.
 func (s *clientSlot) Kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	ctx, cancel := inStartTime(context.WithoutCancel(ctx))
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()

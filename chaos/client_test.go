@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 )
@@ -99,6 +100,17 @@ func TestRun_ownClient_holds(t *testing.T) {
 	cfg := own(program)
 	cfg.Nemeses = parse(t, "kill-minority,kill-client,partition", cluster.None)
 	held(t, cfg)
+}
+
+// A program that never says that it is ready ends the run, and the error says what it did not do.
+func TestStart_neverReady_error(t *testing.T) {
+	defer func(d time.Duration) { startTime = d }(startTime)
+	startTime = 300 * time.Millisecond
+	task := client.Task{Nodes: []string{"redis://a:1"}, Locks: []string{"hot"}, TTL: time.Second, MaxTTL: time.Second, Think: 1}
+	s := &clientSlot{name: "c1", dir: t.TempDir(), spec: workload.Spec{Task: task, Program: "/bin/cat"}}
+	if err := s.start(t.Context()); err == nil || !strings.Contains(err.Error(), "c1: it did not print ready within 300ms") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // Bad programs are found out, by the checkers that are there for it.

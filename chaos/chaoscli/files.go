@@ -128,3 +128,8 @@ func empty(file *os.File) error {
 	}
 	return file.Truncate(0)
 }
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}

@@ -131,3 +131,18 @@ func TestCheck_interrupted_saysSo(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
 }
+
+// A program in this folder is run as that, and not looked up in PATH.
+func TestConfig_programsWithoutAFolder_ofThisFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"mine", "other"} {
+		if err := os.WriteFile(name, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, _ := flagsOf(t, "--client mine --other other --nemesis rolling-upgrade")
+	cfg, err := f.config()
+	if err != nil || !filepath.IsAbs(cfg.Client) || !filepath.IsAbs(cfg.Other) {
+		t.Errorf("the programs are %q and %q, error %v", cfg.Client, cfg.Other, err)
+	}
+}

@@ -65,6 +65,11 @@ func redactAll(nodes string) string {
 
 // announce says what a run will do to --nodes and asks whether it may. Until it returns nil, nothing is written to a master.
 func (f *runFlags) announce(ctx context.Context, c *console, cfg chaos.Config) error {
+	for _, name := range cfg.Allowed {
+		if !mayStrike(cfg, name) {
+			return usagef("--allow %s: no nemesis of this run does that: add %s, three-at-once or all to --nemesis", name, name)
+		}
+	}
 	nodes, err := chaos.Inspect(ctx, cfg.Nodes)
 	if err != nil {
 		return err
@@ -76,6 +81,11 @@ func (f *runFlags) announce(ctx context.Context, c *console, cfg chaos.Config) e
 	return ask(ctx, os.Stdin, c.err)
 }
 
+// mayStrike says whether a nemesis that is allowed strikes in a run: by its own name, or as one of three at once.
+func mayStrike(cfg chaos.Config, allowed string) bool {
+	return slices.ContainsFunc(cfg.Nemeses, func(n nemesis.Nemesis) bool { return n.Name == allowed || n.Name == "three-at-once" })
+}
+
 // plan prints what a run will do.
 func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 	fmt.Fprintln(w, "This run uses masters that are not its own:")
@@ -84,15 +94,24 @@ func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 	}
 	var names, allowed []string
 	for _, n := range cfg.Nemeses {
-		if slices.Contains(cfg.Allowed, n.Name) {
-			allowed = append(allowed, n.Name+" ("+n.Does+")")
-		} else {
+		if !slices.Contains(cfg.Allowed, n.Name) {
 			names = append(names, n.Name)
+		}
+	}
+	for _, n := range nemesis.Table() {
+		if slices.Contains(cfg.Allowed, n.Name) && mayStrike(cfg, n.Name) {
+			allowed = append(allowed, n.Name+" ("+n.Does+")")
 		}
 	}
 	fmt.Fprintf(w, "For %v and some seconds more it will\n", cfg.Duration)
 	fmt.Fprintf(w, "- lock with %d client processes on this host\n", cfg.Clients)
-	fmt.Fprintf(w, "- inject faults into these processes and their connections only: %s\n", strings.Join(names, ", "))
+	only := " only"
+	if len(allowed) > 0 {
+		only = ""
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(w, "- inject faults into these processes and their connections%s: %s\n", only, strings.Join(names, ", "))
+	}
 	if len(allowed) > 0 {
 		fmt.Fprintf(w, "- inject faults into the masters, as --allow says: %s\n", strings.Join(allowed, ", "))
 	}
@@ -101,7 +120,7 @@ func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 	fmt.Fprintf(w, "- scan the keys of the database about once a second\n")
 	fmt.Fprintf(w, "- delete these keys at the end. If it is killed with SIGKILL, %s stays: delete it by hand\n", chaos.RecordKey)
 	setting := "setting"
-	if slices.ContainsFunc(cfg.Nemeses, func(n nemesis.Nemesis) bool { return n.Name == "administer" }) {
+	if slices.Contains(cfg.Allowed, "administer") && mayStrike(cfg, "administer") {
 		setting = "other setting"
 		fmt.Fprintln(w, "- keep a master busy, which sets its lua-time-limit to 10 until the script ends. If the run is killed with SIGKILL, the script ends by itself,")
 		fmt.Fprintln(w, "  a few TTLs and seconds later, and the master puts the setting back. SCRIPT KILL ends it at once")

@@ -78,19 +78,30 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A harness that is killed while administer strikes leaves a master busy, and the plan says so where it may strike.
-func TestPlan_administerAllowed_saysWhatAKillLeaves(t *testing.T) {
-	for _, allowed := range []string{"", "administer"} {
+// The plan names what may strike a master, also as one of three at once, and says what a harness that is killed leaves.
+func TestPlan_allowed_saysWhatMayStrikeMasters(t *testing.T) {
+	for line, allowed := range map[string]string{
+		"waiter-storm": "",
+		"waiter-storm,administer --allow administer": "administer",
+		"three-at-once --allow administer":           "administer",
+		"three-at-once --allow delete-lock":          "delete-lock",
+		"delete-lock --allow delete-lock":            "delete-lock",
+		"all --allow administer,delete-lock":         "administer",
+		"three-at-once":                              "",
+	} {
 		var b bytes.Buffer
-		f, _ := flagsOf(t, "--nodes redis://a,redis://b,redis://c --nemesis waiter-storm"+strings.Replace(allowed, "administer", ",administer --allow administer", 1))
+		f, _ := flagsOf(t, "--nodes redis://a,redis://b,redis://c --nemesis "+line)
 		cfg, err := f.config()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", line, err)
 		}
 		plan(&b, cfg, nil)
-		said, want := b.String(), allowed != ""
-		if strings.Contains(said, "lua-time-limit to 10") != want || strings.Contains(said, "changes no setting") == want {
-			t.Errorf("--allow %q: %s", allowed, said)
+		said := b.String()
+		if strings.Contains(said, "as --allow says: ") != (allowed != "") || strings.Count(said, allowed+" (") != 1 && allowed != "" {
+			t.Errorf("%s: %s", line, said)
+		}
+		if busy := allowed == "administer"; strings.Contains(said, "lua-time-limit to 10") != busy || strings.Contains(said, "changes no setting") == busy {
+			t.Errorf("%s: %s", line, said)
 		}
 	}
 }

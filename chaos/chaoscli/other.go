@@ -25,6 +25,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 	fs.StringVar(&driver, "driver", "", "`NAME` docker or process; default docker if an engine answers, else process")
 	fs.StringVar(&image, "image", "", "`NAME` of the docker image")
 	out.define(fs)
+	fs.Lookup("history").Usage = "`FILE` for the history. \"chaos check\" judges it as a run, and ends with 1: two of the locks have two holders"
 	return func(ctx context.Context, c *console, _ []string) error {
 		d, err := parseDriver(driver)
 		if err == nil && d == chaos.Sim {

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,9 +74,11 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	f.files.define(fs)
 }
 
+const longest = 8760 * time.Hour // as a client takes
+
 // config checks the flags and returns the Config that they say.
 func (f *runFlags) config() (chaos.Config, error) {
-	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other, Mutant: f.mutant,
+	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Mutant: f.mutant,
 		AtOnce: f.atOnce, TTL: f.ttl, MaxTTL: f.maxTTL, LeastFaults: f.leastFaults, LeastLocks: f.leastLocks}
 	var err error
 	if cfg.Driver, err = parseDriver(f.driver); err != nil {
@@ -99,8 +100,8 @@ func (f *runFlags) config() (chaos.Config, error) {
 		return cfg, usagef("--duration %v: want a second or more", f.duration)
 	case f.atOnce < 1 || f.atOnce > 10:
 		return cfg, usagef("--at-once %d: want 1 to 10", f.atOnce)
-	case f.ttl < 100*time.Millisecond || f.maxTTL < f.ttl:
-		return cfg, usagef("--ttl %v, --max-ttl %v: want 100ms or more, and a maximum that is not less", f.ttl, f.maxTTL)
+	case f.ttl < 100*time.Millisecond || f.maxTTL < f.ttl || f.maxTTL > longest:
+		return cfg, usagef("--ttl %v, --max-ttl %v: want 100ms or more, a maximum that is not less, and %v or less", f.ttl, f.maxTTL, longest)
 	case f.leastFaults < 0 || f.leastLocks < 0:
 		return cfg, usagef("--least-faults %d, --least-locks %d: want 0 or more", f.leastFaults, f.leastLocks)
 	}
@@ -150,14 +151,15 @@ func (f *runFlags) programsOfClients(cfg *chaos.Config) error {
 		return usagef("--lock %s: this program knows no other library. Those of chaos/peers are tested with: go run -C chaos/peers . --lock %s", f.library, f.library)
 	}
 	cfg.Library = f.library
-	if f.client == "" {
-		return nil
+	for path, file := range map[*string]string{&cfg.Client: f.client, &cfg.Other: f.other} {
+		if file == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(file); err != nil { // a name without a folder would be looked up in PATH
+			return usageError{err}
+		}
 	}
-	path, err := filepath.Abs(f.client)
-	if err != nil {
-		return usageError{err}
-	}
-	cfg.Client = path
 	return nil
 }
 
@@ -181,11 +183,6 @@ func (f *runFlags) programs(driver cluster.Driver) ([]string, error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
 // simulated returns an error if a flag is given that does not apply to the simulation.

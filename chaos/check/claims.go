@@ -27,8 +27,8 @@ type grantID struct{ lock, holder string }
 // Claims returns the claims on each lock, ordered by From. It leaves out empty claims.
 //
 // A successful extension that returns within the claim moves its end to the new deadline. One that returns after the end
-// is a new claim that begins at its return: in between the client claimed nothing. Failed and unknown extensions change nothing
-// (docs/safety.md, A18).
+// is a new claim that begins at its return: in between the client claimed nothing. Of extensions that were under way at the same time
+// the latest deadline counts. Failed and unknown extensions change nothing (docs/safety.md, A18).
 func Claims(h *history.History) map[string][]Claim {
 	claims := map[string][]Claim{}
 	for _, l := range lives(h) {
@@ -43,7 +43,7 @@ func Claims(h *history.History) map[string][]Claim {
 // life is one grant with the operations on it.
 type life struct {
 	grant   *history.Op
-	extends []*history.Op // the successful ones, by time of call
+	extends []*history.Op // the successful ones, by time of return
 	unlock  *history.Op   // the first; nil if the client never called it
 }
 
@@ -69,6 +69,9 @@ func lives(h *history.History) []*life {
 			}
 		}
 	}
+	for _, l := range ls {
+		slices.SortStableFunc(l.extends, func(a, b *history.Op) int { return cmp.Compare(a.Return, b.Return) })
+	}
 	return ls
 }
 
@@ -87,8 +90,14 @@ func (l *life) claims() []Claim {
 		}
 	}
 	add(l.grant.Return, l.grant.Deadline)
-	for _, e := range l.extends {
-		add(e.Return, e.Deadline)
+	called := int64(history.Beginning)
+	for i, e := range l.extends {
+		called = max(called, e.Call)
+		until := e.Deadline
+		for j := i - 1; j >= 0 && l.extends[j].Return >= called; j-- { // an extension replaces those that returned before its call
+			until = max(until, l.extends[j].Deadline)
+		}
+		add(e.Return, until)
 	}
 	return cs
 }

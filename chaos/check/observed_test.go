@@ -3,6 +3,9 @@
 package check
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,8 +252,16 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 		}
 	}
 	judged(t, QueueOrder, tests{
-		"passed by few":        {passed(mayOvertake, nil), ""},
-		"passed by many":       {passed(mayOvertake+1, nil), "passed by 6 calls that came later: lock of \"Q\" by c1.hot1"},
+		"passed by few":  {passed(mayOvertake, nil), ""},
+		"passed by many": {passed(mayOvertake+1, nil), "passed by 6 calls that came later: lock of \"Q\" by c1.hot1"},
+		"by earlier calls, which lined up": {passed(mayOvertake+2, func(h *history.History) {
+			for i := range h.Ops {
+				if h.Ops[i].Lock == "Q" && strings.HasPrefix(h.Ops[i].Client, "c2") {
+					h.Ops[i].Client, h.Ops[i].Call = fmt.Sprint("c2.hot", i), ms(3100+int64(i))
+				}
+			}
+			slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
+		}), ""},
 		"by unfair ones":       {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
 		"it is unfair itself":  {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
 		"a fault at that time": {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},

@@ -18,11 +18,12 @@ const (
 )
 
 // QueueOrder is the checker queue-order: while nothing is wrong, no call that waits in the queue of a lock is overtaken by more than mayOvertake
-// calls that took their places after it.
+// calls that came later and took their places later.
 //
 // The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
 // place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
-// later. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+// later. It takes the place with the ticket of its call (docs/internals/algorithm.md), so a call that came first passes by right, however late
+// its turn comes. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
 //
 // A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
 //

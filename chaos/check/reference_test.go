@@ -49,9 +49,13 @@ func randomLock(r *rand.Rand, n int) *history.History {
 		case 0:
 			h.Ops = append(h.Ops, history.Op{Kind: history.KindUnlock, Client: op.Client, Call: at, Return: at + 1, Lock: "L", Holder: op.Holder, Outcome: history.Unknown})
 		case 1:
-			h.Ops = append(h.Ops, history.Op{
-				Kind: history.KindExtend, Client: op.Client, Call: at, Return: at + 1, Lock: "L", Holder: op.Holder, Outcome: history.OK, Deadline: at + r.Int64N(40),
-			})
+			for i := range 1 + r.Int64N(2) { // the second may be under way at the same time, and be answered first
+				at += r.Int64N(10) * i
+				h.Ops = append(h.Ops, history.Op{
+					Kind: history.KindExtend, Client: fmt.Sprint(op.Client, "+", i), Call: at, Return: at + 1 + r.Int64N(20), Lock: "L", Holder: op.Holder,
+					Outcome: history.OK, Deadline: at + r.Int64N(60),
+				})
+			}
 		}
 	}
 	slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
@@ -114,19 +118,25 @@ func claimsAgree(t *testing.T, seed uint64) {
 	}
 }
 
-// claimsAt relies on randomLock's giving a grant at most one unlock or extension.
+// claimsAt relies on randomLock's giving a grant no unlock beside an extension.
 func claimsAt(h *history.History, g history.Op, at int64) bool {
-	deadline := g.Deadline
+	var extends []history.Op
 	for _, op := range h.Ops {
 		switch {
 		case op.Holder != g.Holder:
 		case op.Kind == history.KindUnlock && op.Call <= at:
 			return false
 		case op.Kind == history.KindExtend && op.Return <= at:
-			deadline = op.Deadline
+			extends = append(extends, op)
 		}
 	}
-	return g.Return <= at && at < deadline
+	if len(extends) == 0 {
+		return g.Return <= at && at < g.Deadline
+	}
+	return slices.ContainsFunc(extends, func(e history.Op) bool {
+		replaced := slices.ContainsFunc(extends, func(later history.Op) bool { return later.Call > e.Return })
+		return !replaced && at < e.Deadline
+	})
 }
 
 // A lock with more grants than a piece is judged across the cuts too.

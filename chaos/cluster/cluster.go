@@ -7,10 +7,9 @@
 // cluster made. If the program dies before it calls Close, the servers of the process driver die with it. Everything else is removed by the
 // reaper, a second process that leftover.Watch starts, or by leftover.Sweep in a later program.
 //
-// There are two drivers. The docker driver runs containers on a network of their own and can cut a master off the network. It needs a
-// Docker engine that runs as root on this host, because data directories are bind mounts and ports are loopback ports. The process driver
-// runs redis-server processes and needs only an installed redis-server. With Config.Nodes the masters are somebody else's: the cluster only
-// knows how to reach them.
+// There are two drivers. The docker driver runs containers on a network of their own. It needs a Docker engine that runs as root on this
+// host, because data directories are bind mounts and ports are loopback ports. The process driver runs redis-server processes and needs only
+// an installed redis-server. With Config.Nodes the masters are somebody else's: the cluster only knows how to reach them.
 package cluster
 
 import (
@@ -110,8 +109,6 @@ type server interface {
 	use(program string) error          // called when it is down: start then starts this program
 	pause(ctx context.Context) error   // it is running; already paused is fine
 	unpause(ctx context.Context) error // it is running; not paused is fine
-	disconnect(ctx context.Context) error
-	connect(ctx context.Context) error
 }
 
 // redisArgs are common to both drivers. A master synchronises a replica at once; by default it would wait 5 s for more replicas. It never

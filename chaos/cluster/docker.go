@@ -154,9 +154,6 @@ func (c *container) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if on, err := c.connected(ctx); err != nil || !on {
-		return err // off the network it cannot be asked
-	}
 	return c.awaitReady(ctx)
 }
 
@@ -208,29 +205,6 @@ func (c *container) unpause(ctx context.Context) error {
 		return err
 	}
 	return c.d.pool.Client.UnpauseContainer(c.name)
-}
-
-func (c *container) connected(ctx context.Context) (bool, error) {
-	now, err := c.inspect(ctx)
-	if err != nil {
-		return false, err
-	}
-	_, on := now.NetworkSettings.Networks[c.d.network.Network.Name]
-	return on, nil
-}
-
-func (c *container) disconnect(ctx context.Context) error {
-	if on, err := c.connected(ctx); err != nil || !on {
-		return err
-	}
-	return c.d.pool.Client.DisconnectNetwork(c.d.network.Network.ID, dc.NetworkConnectionOptions{Container: c.name, Context: ctx})
-}
-
-func (c *container) connect(ctx context.Context) error {
-	if on, err := c.connected(ctx); err != nil || on {
-		return err
-	}
-	return c.d.pool.Client.ConnectNetwork(c.d.network.Network.ID, dc.NetworkConnectionOptions{Container: c.name, Context: ctx})
 }
 
 // freePort returns a port that nobody listens on, from below Linux's default range of ephemeral ports. One from within that range could

@@ -38,8 +38,8 @@ func (m *Master) Addr() string { return m.server.addr() }
 // Kill ends the server with SIGKILL, paused or not, and returns when it is gone. A server that is down is left so.
 func (m *Master) Kill(ctx context.Context) error { return m.do(ctx, "kill", m.server.kill) }
 
-// Start starts a server that is down, on the same address with the data it kept, and returns when it answers PING, or at once when it is
-// disconnected. A running server is left so, even when paused. A replica starts replicating again.
+// Start starts a server that is down, on the same address with the data it kept, and returns when it answers PING. A running server is left
+// so, even when paused. A replica starts replicating again.
 func (m *Master) Start(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,15 +92,6 @@ func (m *Master) whenUp(f func(context.Context) error) func(context.Context) err
 		return f(ctx)
 	}
 }
-
-// Disconnect takes the server off the network: open connections break and new ones are refused. It is no silent drop; for that, and under
-// the process driver, where the error is errors.ErrUnsupported, put a fault proxy (internal/testredis/faultproxy) in front of the master.
-func (m *Master) Disconnect(ctx context.Context) error {
-	return m.do(ctx, "disconnect", m.server.disconnect)
-}
-
-// Connect undoes Disconnect. A server that is connected is left so.
-func (m *Master) Connect(ctx context.Context) error { return m.do(ctx, "connect", m.server.connect) }
 
 // Wipe empties the data directory of a server that is down, as a lost disk would: the next Start finds nothing.
 func (m *Master) Wipe(ctx context.Context) error {

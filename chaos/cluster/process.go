@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
@@ -55,8 +54,3 @@ func (p process) kill(context.Context) error            { return p.local.Kill() 
 func (p process) use(program string) error              { return p.local.Use(program) }
 func (p process) pause(context.Context) error           { return p.local.Pause() }
 func (p process) unpause(context.Context) error         { return p.local.Resume() }
-func (p process) disconnect(context.Context) error      { return errNoNetwork }
-func (p process) connect(context.Context) error         { return errNoNetwork }
-
-var errNoNetwork = fmt.Errorf("%w by the process driver, whose servers share the host's network: "+
-	"use the docker driver, or put a fault proxy (internal/testredis/faultproxy) in front of the master", errors.ErrUnsupported)

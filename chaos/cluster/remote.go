@@ -64,8 +64,6 @@ func (r remote) kill(context.Context) error                  { return ErrNotOurs
 func (r remote) use(string) error                            { return ErrNotOurs }
 func (r remote) pause(context.Context) error                 { return ErrNotOurs }
 func (r remote) unpause(context.Context) error               { return nil }
-func (r remote) disconnect(context.Context) error            { return ErrNotOurs }
-func (r remote) connect(context.Context) error               { return ErrNotOurs }
 func (remotes) close() error                                 { return nil }
 func (remotes) launch(context.Context, spec) (server, error) { return nil, ErrNotOurs }
 

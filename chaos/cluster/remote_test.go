@@ -20,7 +20,7 @@ func TestOpen_nodes_touchesNothing(t *testing.T) {
 	if c.Driver() != Nodes || m.Addr() != "127.0.0.1:1" || username != "ann" || password != "secret" || db != 3 {
 		t.Errorf("%s, %s, %s, %s, %d", c.Driver(), m.Addr(), username, password, db)
 	}
-	for what, err := range map[string]error{"Kill": m.Kill(t.Context()), "Pause": m.Pause(t.Context()), "Disconnect": m.Disconnect(t.Context())} {
+	for what, err := range map[string]error{"Kill": m.Kill(t.Context()), "Pause": m.Pause(t.Context())} {
 		if !errors.Is(err, ErrNotOurs) {
 			t.Errorf("%s returned %v", what, err)
 		}

@@ -65,7 +65,7 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 func endScript(ctx context.Context, c *redis.Client, over <-chan error, setting string) error {
 	err := until(ctx, func() error {
 		sent := len(over) > 0
-		if err := killScript(ctx, c); err != nil {
+		if err := c.ScriptKill(ctx).Err(); err != nil && !strings.HasPrefix(err.Error(), "NOTBUSY") {
 			return err
 		}
 		if !sent {
@@ -94,11 +94,11 @@ func awaitBusy(ctx context.Context, c *redis.Client) error {
 	return fmt.Errorf("the script did not make the server busy: %w", answer)
 }
 
-// killScript ends a script that has not written.
-func killScript(ctx context.Context, c *redis.Client) error {
-	err := c.ScriptKill(ctx).Err()
-	if err != nil && strings.HasPrefix(err.Error(), "NOTBUSY") {
-		return nil
-	}
-	return err
+// pauseClients pauses all clients of the server for up to a TTL. Nobody can end a pause, because the server makes CLIENT UNPAUSE wait too. So the
+// fault lasts until the server answers, also after the end of the run. Half of healTime bounds it then.
+func (s *strike) pauseClients(ctx context.Context, c *redis.Client) error {
+	err := c.ClientPause(ctx, s.between(10*time.Millisecond, min(s.target.TTL, healTime/2))).Err()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
+	defer cancel()
+	return errors.Join(err, until(ctx, func() error { return c.Ping(ctx).Err() }))
 }

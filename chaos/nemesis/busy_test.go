@@ -134,3 +134,25 @@ func TestAwaitBusy_serverAnswers_error(t *testing.T) {
 		t.Errorf("after the end of the run: %v", err)
 	}
 }
+
+// A pause cannot be ended before its time, so the fault lasts until the server answers: also when the run ends.
+func TestPauseClients_serverPaused_lastsUntilItAnswers(t *testing.T) {
+	needs.Redis(t)
+	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
+		_, c := server(t, 5*time.Second)
+		s := &strike{ctx: t.Context(), target: &Target{TTL: 600 * time.Millisecond}, rand: rand.New(rand.NewPCG(3, 3))}
+		before := time.Now()
+		if err := s.pauseClients(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		s.end()
+		lasted := time.Since(before)
+		ended := time.Now()
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Error(err)
+		}
+		if still := time.Since(ended); still > 100*time.Millisecond {
+			t.Errorf("the fault was over after %v, and the server was paused for %v more", lasted, still)
+		}
+	})
+}

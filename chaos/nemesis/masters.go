@@ -359,9 +359,7 @@ func administer(s *strike) error {
 	}
 	acts := []act{
 		{"SCRIPT FLUSH", func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }},
-		{"CLIENT PAUSE", func(ctx context.Context, c *redis.Client) error {
-			return c.ClientPause(ctx, s.between(10*time.Millisecond, s.target.TTL)).Err()
-		}},
+		{"CLIENT PAUSE", s.pauseClients},
 		{"CLIENT KILL", func(ctx context.Context, c *redis.Client) error {
 			return c.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
 		}},

@@ -76,7 +76,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		case <-p.exited:
 			err = p.err
 		case <-ctx.Done():
-			err = ctx.Err()
+			err = context.Cause(ctx)
 		}
 	}
 	p.Kill()
