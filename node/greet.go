@@ -74,6 +74,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	c.epoch, c.wire.Voting, c.wire.Quarantined = unknownState, unknownState, unknownState
 	if r.binding.Admit != nil {
 		if err := r.binding.Admit(ident); err != nil {
+			r.sub.refuse()
 			return err
 		}
 	}

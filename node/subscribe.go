@@ -37,13 +37,15 @@ type subscription struct {
 	// master of the lane: in a Redis Cluster a slot moves to another server, and a subscription does not break.
 	hears atomic.Pointer[string]
 
-	mu      sync.Mutex
-	lane    string // run_id of the server that the lane is connected to; empty: none
-	want    map[string]bool
-	running bool
-	closed  bool
-	changed chan struct{} // signalled when want or closed changes
-	wg      sync.WaitGroup
+	mu   sync.Mutex
+	lane string // run_id of the server that the lane is connected to; empty: none
+	// admitted is the run_id of the server that the lane was last connected to; empty: none was, or since then the coordinator let it use none.
+	admitted string
+	want     map[string]bool
+	running  bool
+	closed   bool
+	changed  chan struct{} // signalled when want or closed changes
+	wg       sync.WaitGroup
 }
 
 // Subscribe implements [Node].
@@ -81,7 +83,25 @@ func (s *subscription) follow(runID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lane = runID
+	if runID != "" {
+		s.admitted = runID
+	}
 	s.signalLocked()
+}
+
+// refuse says that the coordinator does not let the lane use the server that answers now.
+func (s *subscription) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.admitted = ""
+}
+
+// speaksFor says whether a message of l's server is one of the node's master. Invariant: the coordinator has let the lane use that server. Without
+// that, a server of which two nodes have an address would hand its one vote twice (docs/safety.md A25): only the lane asks whether it may be used.
+func (s *subscription) speaksFor(l *listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admitted != "" && l.runID == s.admitted
 }
 
 // astray says whether the lane is connected to another server than l.
@@ -327,7 +347,7 @@ func (s *subscription) receive(l *listener) {
 		l.heard.Store(int64(time.Since(l.began)))
 		switch msg := msg.(type) {
 		case *redis.Message:
-			if b.Message != nil {
+			if b.Message != nil && s.speaksFor(l) {
 				b.Message(msg.Channel, msg.Payload)
 			}
 		case *redis.Subscription:

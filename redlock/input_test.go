@@ -137,6 +137,55 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 	})
 }
 
+// Nor does that server hand its vote twice, to a caller that waits: it publishes it once, and both nodes hear it.
+func TestOpen_masterTwiceButDownAtFirst_handsOneVote(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 2, localredis.Config{})
+	p, err := faultproxy.Start(ms.servers[0].Addr())
+	noErr(t, err)
+	defer p.Close()
+	noErr(t, p.Refuse(true))
+	open := func() *redlock.Client {
+		c, err := redlock.Open(t.Context(), append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
+		noErr(t, err)
+		t.Cleanup(func() { noErr(t, c.Close()) })
+		return c
+	}
+	holder, waiter := open(), open()
+	noErr(t, p.Refuse(false))
+	noErr(t, ms.servers[1].Pause())
+	for _, c := range []*redlock.Client{holder, waiter} {
+		soon(t, "the refusal is known", func() bool {
+			_, err := c.Mutex("other").TryLock(t.Context())
+			return err != nil && strings.Contains(err.Error(), "same master")
+		})
+	}
+	noErr(t, ms.servers[1].Resume())
+	lease, err := holder.Mutex("twice").Lock(t.Context())
+	noErr(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	waited := make(chan error, 1)
+	go func() {
+		_, err := waiter.Mutex("twice").Lock(ctx)
+		waited <- err
+	}()
+	hears := func() (n int) {
+		for _, on := range ms.direct[0].PubSubChannels(ctx, "redlock:wake:*").Val() {
+			n = max(n, int(ms.direct[0].PubSubNumSub(ctx, on).Val()[on]))
+		}
+		return n
+	}
+	soon(t, "it waits, and both nodes hear the server", func() bool {
+		return ms.direct[0].ZCard(ctx, quorumtest.Queue("twice")).Val() == 1 && hears() == 2
+	})
+	noErr(t, ms.servers[1].Kill())
+	_ = lease.Unlock(t.Context())
+	if err := <-waited; err == nil {
+		t.Fatal("a quorum of one master")
+	}
+}
+
 func TestOpen_replica_refused(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()

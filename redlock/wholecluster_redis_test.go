@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // whole is a whole cluster as the quorum: vote i is the slot of tags[i], on server i.
@@ -83,11 +84,24 @@ func (w *whole) once(t *testing.T, part func(t testing.TB)) {
 // Two clients exclude each other, wait for each other, and leave nothing. Each server has keys of its own
 // vote only.
 func (w *whole) excludes(t *testing.T) {
-	a, b := w.mustOpen(t), w.mustOpen(t)
+	told := make(chan string, 1) // a name other than the lock's own
+	a, b := w.mustOpen(t, redlock.WithObserver(&event.Observer{Voted: func(e event.Vote) {
+		if e.Lock != "books" && e.Lock != "{tag}:lock" {
+			select {
+			case told <- e.Lock:
+			default:
+			}
+		}
+	}})), w.mustOpen(t)
 	replay.Each(t, func(t *testing.T, seed uint64) {
 		w.once(t, func(try testing.TB) { visits(try, t, seed, "books", quorumtest.Scale(60, 20_000), a, b) })
 	})
 	w.once(t, func(t testing.TB) { w.shows(t, a, b) })
+	select {
+	case name := <-told:
+		t.Errorf("an Observer is told of a vote for %q", name)
+	default:
+	}
 	_, err := a.Mutex("{redlock.3.0.0}:lock").TryLock(t.Context())
 	wantIs(t, err, redlock.ErrConfig)
 	wantText(t, err, `begins with "{redlock."`)

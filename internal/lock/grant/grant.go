@@ -35,7 +35,8 @@ import (
 //  2. votes and places are subsets of maybe, the masters that may hold a vote or a place and so get a release.
 //  3. votes and places have no master in common.
 //  4. After Release all three are empty and stay empty.
-//  5. A vote counts in an extend only if a request that began less than span before was answered that it is there: see [Grant.Seen].
+//  5. A vote counts in an extend only if it was known to be there less than span before, and a place only while the master has the data with which
+//     it gave it: see [Grant.Seen].
 type Grant struct {
 	need     int           // the quorum
 	span     time.Duration // how long an extend that won is valid, from its beginning
@@ -49,7 +50,7 @@ type Grant struct {
 	failed   int // extends that no quorum confirmed
 	released bool
 
-	acquired time.Duration   // when the acquire began
+	acquired time.Duration   // the votes of the acquire last for span from then on, at least: it is before the acquire if some were handed
 	proved   []time.Duration // of each vote, when the last request began that its master answered with "the vote is there"
 }
 
@@ -57,7 +58,7 @@ type Grant struct {
 // from, and a quorum of them until the time until. need is the quorum, all are the masters, and
 // span is the validity of an extend that took no time.
 func New(need int, all uint64, from, until, span time.Duration) Grant {
-	return Grant{need: need, all: all, from: from, until: until, span: span, acquired: from, proved: make([]time.Duration, bits.Len64(all))}
+	return Grant{need: need, all: all, from: from, until: until, span: span, acquired: until - span, proved: make([]time.Duration, bits.Len64(all))}
 }
 
 // Until is the end of validity.
@@ -166,17 +167,18 @@ func (g *Grant) soon(now time.Duration) bool {
 
 // Seen takes the answer of master i to an extend that began at start: at now it is known that the vote is there. It says whether the vote may count in
 // that extend. If it was last known for span or longer before, it may have ended since, another attempt may have had the master, and what is there
-// may have been put back by a top-up that was on its way. Then it is one that did not count: see [Grant.Confirm].
-func (g *Grant) Seen(i int, start, now time.Duration) bool {
-	bit := uint64(1) << i
-	if g.votes&bit == 0 {
-		return true // a place, or unknown
-	}
-	if now-g.proved[i] > g.span {
+// may have been put back by a top-up that was on its way. The same goes for a place, if the master is replaced: it has other data than those with which
+// it gave the place, and a vote in them may have been handed, and have ended, before they were copied or restored. Then it is one that did not
+// count: see [Grant.Confirm].
+func (g *Grant) Seen(i int, start, now time.Duration, replaced bool) bool {
+	switch bit := uint64(1) << i; {
+	case g.places&bit != 0 && replaced, g.votes&bit != 0 && now-g.proved[i] > g.span:
 		g.votes &^= bit
+		g.places &^= bit
 		return false
+	case g.votes&bit != 0:
+		g.proved[i] = max(g.proved[i], start)
 	}
-	g.proved[i] = max(g.proved[i], start)
 	return true
 }
 

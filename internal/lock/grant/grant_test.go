@@ -191,7 +191,7 @@ func (w *world) see(set uint64, start time.Duration) {
 	for i := range masters {
 		if set&(1<<i) != 0 {
 			w.history = append(w.history, told{kind: seen, master: i, at: w.now, start: start})
-			if !w.g.Seen(i, start, w.now) && w.g.Votes()&(1<<i) != 0 {
+			if !w.g.Seen(i, start, w.now, false) && w.g.Votes()&(1<<i) != 0 {
 				w.t.Fatalf("master %d counts, and may not", i)
 			}
 		}
@@ -380,13 +380,13 @@ func TestGrant_voteLastHeardOfLongAgo_doesNotCount(t *testing.T) {
 		g.CountAcquire(Answers{Granted: 0b01111})
 		half := g.span / 2
 		for i := range 3 {
-			g.Seen(i, half, half)
+			g.Seen(i, half, half, false)
 		}
 		g.Extended(half, 0b00111, 0, 0)
-		if g.Seen(3, half+1, tc.after) != tc.counts || (g.Votes()&0b01000 != 0) != tc.counts {
+		if g.Seen(3, half+1, tc.after, false) != tc.counts || (g.Votes()&0b01000 != 0) != tc.counts {
 			t.Errorf("heard of after %v: votes %05b", tc.after, g.Votes())
 		}
-		if !g.Seen(0, half+1, tc.after) || g.Release(0) != 0b01111 {
+		if !g.Seen(0, half+1, tc.after, false) || g.Release(0) != 0b01111 {
 			t.Errorf("after %v: votes %05b", tc.after, g.Votes())
 		}
 	}
@@ -410,6 +410,30 @@ func TestGrant_short_untilExtended(t *testing.T) {
 		if g.Extended(from+time.Second, all, 0, 0); g.Short() {
 			t.Errorf("from %v to %v, and extended: short", from, tc.until)
 		}
+	}
+}
+
+// A vote that was handed ends long before span. What an extend finds on its master after that may have been put back.
+func TestGrant_handedVote_countsAsLongAsItLasts(t *testing.T) {
+	const from, lasts = 10 * time.Second, 3 * time.Second
+	for _, tc := range []struct {
+		at     time.Duration
+		counts bool
+	}{{from + lasts, true}, {from + lasts + 1, false}} {
+		g := New(need, all, from, from+lasts, span)
+		g.CountAcquire(Answers{Granted: all})
+		if got := g.Seen(0, from+time.Second, tc.at, false); got != tc.counts || g.Votes()&1 != 0 != tc.counts {
+			t.Errorf("at %v: %v, votes %b", tc.at, got, g.Votes())
+		}
+	}
+}
+
+// A place counts while its master has the data with which it gave it.
+func TestGrant_placeOfAReplacedMaster_doesNotCount(t *testing.T) {
+	g := New(need, all, 0, span, span)
+	g.CountAcquire(Answers{Granted: 0b00111, Places: 0b11000, Maybe: 0b11000})
+	if !g.Seen(3, span/2, span/2, false) || g.Seen(4, span/2, span/2, true) || g.Places() != 0b01000 || g.Votes() != 0b00111 || !g.Valid() {
+		t.Errorf("%+v", g)
 	}
 }
 

@@ -112,27 +112,55 @@ func TestExtend_answeredBeforeAllWereAsked_nextOneComesAfterIt(t *testing.T) {
 	})
 }
 
+// extend extends the hold, and the masters named say that the vote is there.
+func (s *stage) extend(masters ...int) error {
+	done := make(chan error, 1)
+	go func() { done <- s.h.Extend(s.t.Context()) }()
+	synctest.Wait()
+	s.answer(protocol.Extend, intact, masters...)
+	time.Sleep(stageTimeout)
+	return <-done
+}
+
 // A master that was silent for the TTL of its vote says that the vote is there. It may have been put back late: it makes no quorum.
 func TestExtend_voteNotHeardOfForItsTTL_makesNoQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, true)
-		extend := func(masters ...int) error {
-			done := make(chan error, 1)
-			go func() { done <- s.h.Extend(t.Context()) }()
-			synctest.Wait()
-			s.answer(protocol.Extend, intact, masters...)
-			time.Sleep(stageTimeout)
-			return <-done
-		}
 		for range 2 {
-			if err := extend(0, 1); err != nil {
+			if err := s.extend(0, 1); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(stageTTL/2 - stageTimeout)
 		}
-		if err := extend(0, 2); !errors.Is(err, errs.ErrUnreachable) {
+		if err := s.extend(0, 2); !errors.Is(err, errs.ErrUnreachable) {
 			t.Errorf("renewed with a vote that was last heard of at the acquire: %v", err)
 		}
 		s.r.Close()
 	})
+}
+
+// A master gave a place, and says to an extend that the vote is there. If it has the data of then, it handed the vote, and nobody else had it since.
+// If it was restarted with other data, the vote may be a copy of one on another master, or may have ended before.
+func TestExtend_placeOfAMasterWithOtherData_makesNoQuorum(t *testing.T) {
+	for name, replaced := range map[string]bool{"the same data": false, "other data": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStageWith(t, true, protocol.Reply{Outcome: protocol.Held, Ticket: 1, Remaining: time.Second})
+				if replaced {
+					s.nodes[2].replace()
+				}
+				if err := s.extend(0, 2); replaced != errors.Is(err, errs.ErrUnreachable) {
+					t.Errorf("the place and one vote are a quorum: %v", err)
+				}
+				if err := s.extend(0, 1); err != nil {
+					t.Fatal(err)
+				}
+				s.answer(protocol.Extend, intact, 2) // soon after an extend that won
+				if err := s.extend(1, 2); err != nil {
+					t.Errorf("the vote was there soon after an extend that won: %v", err)
+				}
+				s.r.Close()
+			})
+		})
+	}
 }

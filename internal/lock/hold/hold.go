@@ -286,7 +286,7 @@ func (h *Hold) seen(i int, start, now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.votes.count()
-	return h.votes.grant.Seen(i, start, now)
+	return h.votes.grant.Seen(i, start, now, h.votes.replaced(i, h.r.Masters.Nodes[i]))
 }
 
 // confirm notes a vote that master i confirmed to an extend that began at start and won, and that did not count

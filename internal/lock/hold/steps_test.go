@@ -27,6 +27,20 @@ type script struct {
 	mu   sync.Mutex
 	sent []asked
 	told func(kind protocol.Kind) // of each op before it is noted; nil: nobody
+	data string                   // its voting state
+}
+
+func (s *script) VotingState() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data
+}
+
+// replace has the node have other data.
+func (s *script) replace() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data += "'"
 }
 
 // asked is an op, and what it asked: the op is used again once it was answered.
@@ -74,7 +88,7 @@ var grantedVote = protocol.Reply{Outcome: protocol.Granted, Token: 5}
 
 // acquire asks all masters for a lock.
 func acquire(m *quorum.Masters) *quorum.Call {
-	call := m.Call(m.Need, &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "me"})
+	call := m.Call(m.Need, &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", TTL: stageTTL})
 	call.Send(m.All)
 	return call
 }
@@ -88,7 +102,10 @@ func keep(r *Renewer, h *Hold, call *quorum.Call, terms Terms, share *Share) boo
 }
 
 // newStage makes a hold that is renewed, or not if it is fixed.
-func newStage(t *testing.T, fixed bool) *stage {
+func newStage(t *testing.T, fixed bool) *stage { return newStageWith(t, fixed, grantedVote) }
+
+// newStageWith is newStage with the answer of the third master to the acquire.
+func newStageWith(t *testing.T, fixed bool, third protocol.Reply) *stage {
 	s := &stage{t: t}
 	m := threeMasters(stageTimeout)
 	for i := range s.nodes {
@@ -102,7 +119,8 @@ func newStage(t *testing.T, fixed bool) *stage {
 	}}
 	s.r.Start()
 	call := acquire(m)
-	s.answer(protocol.Acquire, grantedVote, 0, 1, 2)
+	s.answer(protocol.Acquire, grantedVote, 0, 1)
+	s.answer(protocol.Acquire, third, 2)
 	s.h = new(Hold)
 	if !keep(s.r, s.h, call, Terms{TTL: stageTTL, Every: stageTTL / 3, Fixed: fixed}, &s.share) {
 		t.Fatal("the renewer takes no hold")

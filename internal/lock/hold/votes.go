@@ -17,6 +17,7 @@ type votes struct {
 	answered uint64       // the masters that gave the vote or a place, and said so
 	toppedUp uint64       // the masters on which the vote was put back
 	queued   bool         // a master may have the holder in the lock's queue
+	placedAs []string     // of each place, the [protocol.Node.VotingState] with which the master gave it; nil: there was none
 }
 
 // count counts what the masters have answered to the acquire by now, and returns the masters that have not answered. Call it before the
@@ -27,12 +28,20 @@ func (v *votes) count() (silent uint64) {
 	}
 	answers, definite, queued := acquired(v.acquire)
 	v.queued = v.queued || queued
+	if fresh := answers.Places &^ v.answered; fresh != 0 {
+		v.placedAs = v.acquire.PlacedAs(v.placedAs, fresh)
+	}
 	v.answered |= definite
 	v.grant.CountAcquire(answers)
 	if answers.Silent == 0 {
 		v.dropAcquire()
 	}
 	return answers.Silent
+}
+
+// replaced says whether master i gave the hold's place with other data than it has.
+func (v *votes) replaced(i int, n protocol.Node) bool {
+	return v.placedAs != nil && v.placedAs[i] != n.VotingState()
 }
 
 // dropAcquire ends the use of the acquire's call.

@@ -154,7 +154,10 @@ func (q *Call) Skip(set uint64) {
 // Receive implements [protocol.Receiver].
 func (q *Call) Receive(op *protocol.Op) {
 	if q.m.Voted != nil && op.Kind == protocol.Acquire {
-		q.m.Voted(op.Index, op.Lock, &op.Reply)
+		q.m.Voted(op.Index, q.req.Lock, &op.Reply)
+	}
+	if op.Reply.Ticket != 0 {
+		op.Reply.State = q.m.Nodes[op.Index].VotingState()
 	}
 	q.mu.Lock()
 	bit := uint64(1) << op.Index

@@ -62,10 +62,15 @@ func TestReplies_later_haveLessLeft(t *testing.T) {
 	})
 }
 
+// voter is a node that has a voting state.
+type voter struct{ protocol.Node }
+
+func (voter) VotingState() string { return "7" }
+
 // A vote that a message tells of counts once, for its own holder, before or after the reply, and not
 // when what the call has is given back (H5 and H6 in docs/internals/handoff.md).
 func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
-	m := &Masters{Need: 2, All: 0b111}
+	m := &Masters{Nodes: []protocol.Node{voter{}, voter{}, voter{}}, Need: 2, All: 0b111}
 	lock := protocol.NewLock("x", protocol.Write)
 	call := func() *Call {
 		q := &Call{m: m, decided: make(chan struct{}, 1), ops: make([]protocol.Op, 3), users: 4,
@@ -104,6 +109,16 @@ func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 	}
 	if v, ok := q.HandedVote(2); ok {
 		t.Errorf("a vote in a reply: %+v", v)
+	}
+
+	if as := q.PlacedAs(nil, 0b011); !slices.Equal(as, []string{"7", "7", ""}) {
+		t.Errorf("the places were given with the data %q", as)
+	}
+
+	q = call()
+	reply(q, 0, protocol.Reply{Outcome: protocol.NotSent})
+	if q.Hand(0, field, vote) {
+		t.Error("a vote of a master that was not asked")
 	}
 
 	q = call()

@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
@@ -36,7 +37,7 @@ func (q *Call) Hand(i int, field string, v Vote) bool {
 		return false
 	}
 	if q.answered&bit != 0 {
-		if op.Reply.Outcome == protocol.Granted {
+		if op.Reply.Outcome == protocol.Granted || op.Reply.Outcome == protocol.NotSent { // it was not asked, and so gives no vote
 			return false
 		}
 		q.tally.Retract()
@@ -135,6 +136,20 @@ func (q *Call) Definite() (set uint64) {
 		}
 	}
 	return set
+}
+
+// PlacedAs fills in of each master in set, which gave a place, the voting state with which it did. It returns as, or a new slice if that is nil.
+func (q *Call) PlacedAs(as []string, set uint64) []string {
+	if as == nil {
+		as = make([]string, len(q.ops))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros64(set)
+		as[i] = q.ops[i].Reply.State
+	}
+	return as
 }
 
 // Handed are the masters that gave their vote by a message.

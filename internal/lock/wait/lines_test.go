@@ -47,6 +47,7 @@ type master struct {
 
 func (m *master) Name() string                       { return "master" }
 func (m *master) Trip() time.Duration                { return 0 }
+func (m *master) VotingState() string                { return "" }
 func (m *master) ClockOffset() (time.Duration, bool) { return 0, true }
 
 func (m *master) Subscribe(channel string) {

@@ -20,6 +20,9 @@ type node struct {
 	i int
 }
 
+// VotingState is that of a master that keeps its data.
+func (n node) VotingState() string { return "" }
+
 func (n node) Submit(o *protocol.Op) bool {
 	_, ignored := o.To.(quorum.Ignore)
 	n.m.sent = append(n.m.sent, sent{n.i, !ignored, *o.Request})
