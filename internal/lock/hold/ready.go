@@ -12,7 +12,7 @@ import (
 // Invariant: a hold whose slot says ready is in the heap of its TTL. Others may be in one, and are passed over.
 type ready struct {
 	holds   map[time.Duration]*byEnd
-	sent    int  // batches that are under way
+	sent    int  // holds that are under way
 	sending bool // a goroutine sends what is there
 }
 
@@ -92,19 +92,19 @@ func (r *Renewer) send() {
 	r.ticks.Add(1)
 	for !r.closed && r.ready.sent < maxSent && len(r.ready.holds) > 0 {
 		due := r.ready.next()
-		r.ready.sent++
+		r.ready.sent += len(due)
 		r.mu.Unlock()
-		r.extend(begin(due), r.sent)
+		r.extend(begin(due), func() { r.sent(len(due)) })
 		r.mu.Lock()
 	}
 	r.ready.sending = false
 	r.ticks.Done()
 }
 
-// sent is called when a batch that send has sent is decided, or has no hold.
-func (r *Renewer) sent() {
+// sent is called when a batch of n that send has sent is decided, or has no hold any more.
+func (r *Renewer) sent(n int) {
 	r.mu.Lock()
-	r.ready.sent--
+	r.ready.sent -= n
 	r.mu.Unlock()
 	r.send()
 }

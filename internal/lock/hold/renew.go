@@ -24,9 +24,10 @@ const (
 	// MaxBatch is how many votes one extend script renews. A master needs about a
 	// millisecond for 128, and answers no other client meanwhile.
 	MaxBatch = 128
-	// maxSent is how many batches of renewals are under way at most. Others of the masters' clients wait behind them, and an answer
-	// that takes longer than the node timeout counts for nothing: all that is due at once may be thousands of batches.
-	maxSent = 8
+	// maxSent is how many renewals are under way at most. Others of the masters' clients wait behind them, and an answer
+	// that takes longer than the node timeout counts for nothing: all that is due at once may be a million. Not so many batches: where each lease
+	// has a TTL of its own a batch has one.
+	maxSent = 8 * MaxBatch
 )
 
 // Renewer extends the holds of a client in batches when they are due, and ends those whose
