@@ -10,10 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/redlock-go/redlock/internal/lock/cluster"
-	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -233,57 +231,6 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	}
 }
 
-// tryAll is internals.TryAll.
-func tryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease, []error) {
-	bounded, cancel := ctx, context.CancelFunc(func() {})
-	if wait >= quorum.ShortestRound {
-		bounded, cancel = context.WithTimeout(ctx, wait)
-	}
-	defer cancel()
-	ms := make([]*Mutex, len(lockers))
-	for i, l := range lockers {
-		ms[i] = l.core()
-	}
-	leases, errs := make([]*Lease, len(ms)), make([]error, len(ms))
-	var g errgroup.Group
-	try := func(i int, get func() (*Lease, error)) {
-		g.Go(func() error {
-			leases[i], errs[i] = get()
-			return nil
-		})
-	}
-	reqs, last := make([]protocol.Request, len(ms)), make(map[*Client]int)
-	for i, m := range ms {
-		var outer *Lease
-		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
-			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
-		} else if errs[i] == nil {
-			if errs[i] = m.enter(ctx); errs[i] == nil {
-				reqs[i].More, last[m.c] = true, i
-			}
-		}
-	}
-	for _, i := range last {
-		reqs[i].More = false
-	}
-	for i, m := range ms {
-		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
-			a.Ctx = bounded // the round has its whole time, and not a part of what is left: no other one may follow
-			r := round{&a, m.c, &m.ls}
-			r.Call.Send(m.c.masters.All)
-			try(i, func() (*Lease, error) {
-				defer m.c.lines.Leave()
-				lease, err := r.conclude()
-				m.tellAcquired(bounded, lease, err, r.Start, 1, false)
-				return unbounded(ctx, lease, err)
-			})
-		}
-	}
-	_ = g.Wait()
-	return leases, errs
-}
-
 // Lock waits until it has the lock or ctx ends, or for the maximum wait ([WithMaxWait]). Its errors are TryLock's, but for
 // ErrHeld and ErrRecovering, which it waits out. When ctx ends, errors.As finds the last round
 // in the error, as a *RoundError: who has the lock. When no
@@ -319,21 +266,31 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	}
 	w := m.newWaiter()
 	err = m.c.lines.Lock(ctx, &w.Caller)
+	for err == wait.ErrAlone {
+		if err = w.tryAlone(ctx); err != nil {
+			err = m.c.lines.Lock(ctx, &w.Caller)
+		}
+	}
 	return w.ended(ctx, err)
 }
 
-// lockFor is Lock that waits for at most wait. It is not inlined, so that what it needs is not on the stack of the goroutines that wait in
+// lockFor is Lock that waits for at most limit. It is not inlined, so that what it needs is not on the stack of the goroutines that wait in
 // [Mutex.Lock] without a limit.
 //
 //go:noinline
-func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if wait < m.c.shortestRound() { // masters that are farther away than that would look like masters that are gone
+func (m *Mutex) lockFor(ctx context.Context, limit time.Duration) (*Lease, error) {
+	if limit < m.c.shortestRound() { // masters that are farther away than that would look like masters that are gone
 		return m.TryLock(ctx)
 	}
-	bounded, cancel := context.WithTimeout(ctx, wait)
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w := m.newWaiter()
 	err := m.c.lines.Lock(bounded, &w.Caller)
+	for err == wait.ErrAlone {
+		if err = w.tryAlone(bounded); err != nil {
+			err = m.c.lines.Lock(bounded, &w.Caller)
+		}
+	}
 	over, _ := err.(*gaveUpError)
 	if over != nil && over.last == nil && ctx.Err() == nil { // no round was made in time
 		w.lease, w.Rounds, err = m.rounds(ctx, "")

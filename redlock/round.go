@@ -7,9 +7,12 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/hold"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -196,6 +199,57 @@ func unbounded(ctx context.Context, lease *Lease, err error) (*Lease, error) {
 	return lease, err
 }
 
+// tryAll is internals.TryAll.
+func tryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease, []error) {
+	bounded, cancel := ctx, context.CancelFunc(func() {})
+	if wait >= quorum.ShortestRound {
+		bounded, cancel = context.WithTimeout(ctx, wait)
+	}
+	defer cancel()
+	ms := make([]*Mutex, len(lockers))
+	for i, l := range lockers {
+		ms[i] = l.core()
+	}
+	leases, errs := make([]*Lease, len(ms)), make([]error, len(ms))
+	var g errgroup.Group
+	try := func(i int, get func() (*Lease, error)) {
+		g.Go(func() error {
+			leases[i], errs[i] = get()
+			return nil
+		})
+	}
+	reqs, last := make([]protocol.Request, len(ms)), make(map[*Client]int)
+	for i, m := range ms {
+		var outer *Lease
+		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
+			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
+		} else if errs[i] == nil {
+			if errs[i] = m.enter(ctx); errs[i] == nil {
+				reqs[i].More, last[m.c] = true, i
+			}
+		}
+	}
+	for _, i := range last {
+		reqs[i].More = false
+	}
+	for i, m := range ms {
+		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
+			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
+			a.Ctx = bounded // the round has its whole time, and not a part of what is left: no other one may follow
+			r := round{&a, m.c, &m.ls}
+			r.Call.Send(m.c.masters.All)
+			try(i, func() (*Lease, error) {
+				defer m.c.lines.Leave()
+				lease, err := r.conclude()
+				m.tellAcquired(bounded, lease, err, r.Start, 1, false)
+				return unbounded(ctx, lease, err)
+			})
+		}
+	}
+	_ = g.Wait()
+	return leases, errs
+}
+
 // waiter is one call of [Mutex.Lock]: it makes the lease of the round that wins, and the errors of those that do not.
 type waiter struct {
 	wait.Caller
@@ -223,6 +277,16 @@ func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
 	w.nameHolder(err)
 	w.m.tellAcquired(ctx, w.lease, err, w.began, w.Rounds, w.Waited)
 	return w.lease, err
+}
+
+// tryAlone is a round of a reader that follows another one: see [wait.ErrAlone]. On an error the call goes back into its line, where it keeps its place.
+//
+//go:noinline
+func (w *waiter) tryAlone(ctx context.Context) (err error) {
+	var n int
+	w.lease, n, err = w.m.rounds(ctx, "")
+	w.Rounds += n
+	return err
 }
 
 // Terms implements wait.Face, as all that follows.

@@ -36,6 +36,7 @@ type Caller struct {
 	Lock *protocol.Lock
 
 	Waited bool // it began to wait
+	alone  bool // it left the line without its turn: see [ErrAlone]
 	// These are of a call that has ended: how many rounds it made, and how long the masters took to answer the last round of its line.
 	Rounds int
 	Trip   time.Duration

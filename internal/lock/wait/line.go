@@ -4,6 +4,7 @@ package wait
 
 import (
 	"container/list"
+	"errors"
 
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -21,7 +22,10 @@ func (w *Lines) joinLocked(call *Caller) (*contender, *list.Element) {
 		ct = w.newContenderLocked(l)
 		w.contenders[k] = ct
 	}
-	call.turn, call.ticket = readyTurn, w.ticketLocked()
+	call.turn, call.alone = readyTurn, false
+	if call.ticket == 0 { // else it was in the line before, and keeps its place in the order of all
+		call.ticket = w.ticketLocked()
+	}
 	if ct.line.Len() > 0 {
 		call.turn = make(chan struct{})
 	} else {
@@ -63,8 +67,14 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	defer w.mu.Unlock()
 	call := e.Value.(*Caller)
 	call.Trip = ct.trip
+	if call.alone {
+		return
+	}
 	if mine {
-		call.Rounds = ct.rounds
+		call.Rounds += ct.rounds
+	}
+	if granted && ct.l.Mode == protocol.Read && !w.closed {
+		ct.followReaderLocked(e)
 	}
 	first := ct.line.Front() == e
 	ct.line.Remove(e)
@@ -82,6 +92,27 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	}
 	// Close gives every caller its turn.
 	ct.nextLocked(waiting.Event{Kind: waiting.Left, Granted: granted, Next: next && !w.closed, Now: w.Masters.Clock.Elapsed()})
+}
+
+// together is how many readers follow one that has the lock.
+const together = 64
+
+// ErrAlone is no failure: the call has left the line, because a reader before it has the lock. It is to ask once by itself, as one that does not wait,
+// and to call Lock again if others are before it. Readers hold a lock together: if each waited for its turn, each would wait for the trips of
+// all before it.
+var ErrAlone = errors.New("wait: a reader before has the lock")
+
+// followReaderLocked has those behind e ask by themselves.
+func (ct *contender) followReaderLocked(e *list.Element) {
+	for range together {
+		behind := e.Next()
+		if behind == nil {
+			return
+		}
+		call := ct.line.Remove(behind).(*Caller)
+		call.alone = true
+		close(call.turn)
+	}
 }
 
 // passLocked gives the first in the line its turn. Its place in the masters' queues is where it would be had it joined them when

@@ -10,7 +10,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Lock waits for the caller's turn in this process, then contends with other processes. It returns nil when the caller's Face has the lock.
+// Lock waits for the caller's turn in this process, then contends with other processes. It returns nil when the caller's Face has the lock,
+// and [ErrAlone] to a reader that is to ask by itself.
 //
 // A round that gave no lease stays open while the contender sleeps, because masters may hand it their votes: see takeOpen. If they do not,
 // the next round begins when a master has woken the contender (see askWhenWoken), or when the contender's timer fires, because any message
@@ -46,6 +47,9 @@ func (w *Lines) Lock(ctx context.Context, call *Caller) (err error) {
 			switch {
 			case w.Over() != nil:
 				err = w.Over()
+				continue
+			case call.alone:
+				err = ErrAlone
 				continue
 			case mine && !ct.ready():
 				continue

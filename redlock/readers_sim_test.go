@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// Readers of one process have the lock together, on a lock that is free and when a writer gives it back. If each waited for the trips of those
+// before it, the last of a hundred would have it after a hundred trips. Then a writer gets it in its turn.
+func TestSim_readersOfOneProcess_haveItTogether(t *testing.T) {
+	const n, trip = 100, 70 * time.Millisecond
+	for name, taken := range map[string]bool{"free": false, "a writer has it": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := farMasters(t, 5, trip)
+				c, other := f.open(), f.open()
+				lock := c.RWMutex("config")
+				var before *redlock.Lease
+				if taken {
+					before = locked(t, other.RWMutex("config"))
+				}
+				var all sync.WaitGroup
+				done := make(chan *redlock.Lease, n)
+				for range n {
+					all.Go(func() {
+						l, err := lock.RLock(t.Context())
+						noErr(t, err)
+						done <- l
+					})
+				}
+				if taken {
+					time.Sleep(time.Second)
+					unlock(t, before)
+				}
+				began := time.Now()
+				all.Wait()
+				if took := time.Since(began); took > 12*trip {
+					t.Errorf("%d readers had the lock after %v", n, took)
+				}
+				writer := make(chan *redlock.Lease, 1)
+				go func() { writer <- locked(t, other.RWMutex("config")) }()
+				time.Sleep(time.Second)
+				for range n {
+					unlock(t, <-done)
+				}
+				unlock(t, <-writer)
+				noErr(t, c.Close())
+				noErr(t, other.Close())
+			})
+		})
+	}
+}
