@@ -185,7 +185,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	votes, reads := false, false
 	for i, op := range b.ops {
 		req := op.Request
-		why := b.drops(op)
+		why := r.withholds(&b, op)
 		switch {
 		case why != nil:
 			pipe.Skip(why)
@@ -198,6 +198,9 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 		about.asked = true
 		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord
+	}
+	if len(b.ops) < maxPipeline { // nothing is queued behind them
+		clear(r.unsent)
 	}
 	// TIME comes after all votes of the pipeline. If the clock jumped before the master gave
 	// them, the lane notices before the coordinator counts them. A coordinator that reads
@@ -241,6 +244,9 @@ func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, rece
 func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration, broke bool) {
 	if broke && op.Reply.Outcome == protocol.Unknown && !mutants.NoUnread {
 		r.unacked.Broke(op.Request)
+	}
+	if wire.Undoes(op.Request) && op.Reply.Outcome == protocol.NotSent {
+		op.Reply = protocol.Reply{Outcome: protocol.Absent} // see withholds
 	}
 	if wire.Undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
 		r.unacked.Add(op.Request).Denied = errors.Is(op.Reply.Err, ErrDenied)

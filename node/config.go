@@ -28,7 +28,8 @@ type Config struct {
 	// is there, and that a process which was held up has not read, is one (not on Windows). Default
 	// 150 ms, or three round trips to the master if that is longer, up to IOTimeout.
 	StallAfter time.Duration
-	// QueueLimit is how many operations may wait. Default 16384.
+	// QueueLimit is how many operations of callers may wait; what keeps leases that are held finds room for as many again. Default 16384. A
+	// master answers up to 512 operations a round trip, so most of a long queue is answered too late.
 	QueueLimit int
 	// Tag is required for a Redis Cluster, and allowed for nothing else. The node is
 	// then one slot of the cluster, that of the tag, and all locks are named {tag}:name.

@@ -130,6 +130,8 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 	switch {
 	case dial == nil:
 		dial = r.tls.dial(opts.TLSConfig, r.cfg.DialTimeout)
+	case r.asks != nil:
+		dial = r.asks.connect
 	case opts.TLSConfig != nil:
 		dial = bounded(dial)
 	}
@@ -161,20 +163,15 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 // bounded is a dialer that ends with its context. go-redis's own does not where there is TLS, and a client that [New] is given has that one. The
 // goroutine ends when dial does, after the client's DialTimeout at the latest.
 func bounded(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	type dialled struct {
-		c   net.Conn
-		err error
-	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		made := make(chan dialled)
 		go func() {
 			c, err := dial(ctx, network, addr)
+			d := dialled{c, err}
 			select {
-			case made <- dialled{c, err}:
+			case made <- d:
 			case <-ctx.Done():
-				if err == nil { // nobody has it
-					_ = c.Close()
-				}
+				d.close()
 			}
 		}()
 		select {

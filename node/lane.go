@@ -210,7 +210,7 @@ func (r *redisNode) connectionFailed(err error) bool {
 	unsent := make(map[unacked.Key]bool) // votes whose acquire was never sent: there is nothing to release
 	for _, op := range ops {
 		switch {
-		case op.Kind == protocol.Adopt, op.Kind == protocol.Acquire && !(op.Wait != nil && op.Wait.Again): // a holder that asks again was sent before
+		case begins(op):
 			unsent[unacked.KeyOf(op.Request)] = true
 		case wire.Undoes(op.Request) && !unsent[unacked.KeyOf(op.Request)]:
 			r.unacked.Add(op.Request)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ type redisNode struct {
 	locator locate.Locator
 	tls     tlsFiles   // of the URL; used if opts has a TLSConfig and no dialer
 	guards  *sentinels // of the URL; nil: it names none
+	asks    *oneDial   // the dialer of a client that asks sentinels; nil: it is none
 	keys    *wire.Keys // of the empty namespace until Bind
 	cfg     Config
 	clock   clock.Clock
@@ -69,12 +71,13 @@ type redisNode struct {
 
 	// The lane alone uses the fields below.
 	broken        brokenConn
-	answered      time.Duration // when the master last answered on the connection
-	clockMonitor  clock.Watch   // of the master's clock, over all connections to one process
-	clockReadAt   time.Duration // when the lane last asked for TIME
-	clockRunID    string        // run_id of the process whose clock that is
-	evictedReadAt time.Duration // when the lane last asked for the number of evicted keys
-	refusesWrites bool          // what Binding.Writes was told last
+	answered      time.Duration        // when the master last answered on the connection
+	clockMonitor  clock.Watch          // of the master's clock, over all connections to one process
+	clockReadAt   time.Duration        // when the lane last asked for TIME
+	clockRunID    string               // run_id of the process whose clock that is
+	evictedReadAt time.Duration        // when the lane last asked for the number of evicted keys
+	refusesWrites bool                 // what Binding.Writes was told last
+	unsent        map[unacked.Key]bool // holders whose first op was dropped, while more is queued; nothing was sent of them
 	spareOps      []*protocol.Op
 	spareEntries  []*unacked.Entry
 	pipe          wire.Pipeline
@@ -147,15 +150,17 @@ func (r *redisNode) begin() { r.start.Do(func() { go r.run() }) }
 func (r *redisNode) Submit(op *protocol.Op) bool {
 	r.begin()
 	r.mu.Lock()
-	err := r.refusalLocked(op)
+	err, last := r.refusalLocked(op), true
 	switch {
 	case err == nil:
-		r.queue = append(r.queue, op)
+		at := r.placeLocked(op)
+		last = at == len(r.queue)
+		r.queue = slices.Insert(r.queue, at, op)
 	case wire.Undoes(op.Request) && !r.closed:
 		r.keepLocked(op.Request)
 	}
 	more := op.More // read it now: once op is queued, it belongs to the lane
-	if err == nil || !more {
+	if last && (err == nil || !more) {
 		r.moreComes = more // not after an op that was turned away: what is queued goes out without it
 	}
 	r.mu.Unlock()
@@ -207,7 +212,7 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return ErrStalled
 	case r.voteRefusal != nil && r.binding.CheckRecordState && asksForVote(op):
 		return r.voteRefusal
-	case len(r.queue) >= r.cfg.QueueLimit:
+	case len(r.queue) >= r.cfg.QueueLimit && !(keeps(op) && len(r.queue) < 2*r.cfg.QueueLimit):
 		return ErrBusy
 	}
 	return nil

@@ -4,13 +4,18 @@ package node_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
@@ -57,4 +62,70 @@ func TestSentinels_noneNamesTheMaster_causeIsTold(t *testing.T) {
 			t.Errorf("%s: %v: tells of a sentinel that is down, or the password", tc.name, err)
 		}
 	}
+}
+
+// way is an address at which who runs at target is found while up, and answers while answers.
+func way(t *testing.T, target string, up, answers func() bool) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	quorumtest.NoErr(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	forward := func(to io.WriteCloser, from io.ReadCloser, lets func() bool) {
+		defer to.Close()
+		defer from.Close()
+		b := make([]byte, 4096)
+		for n, err := from.Read(b); err == nil; n, err = from.Read(b) {
+			if lets() {
+				_, _ = to.Write(b[:n])
+			}
+		}
+	}
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			to, err := net.Dial("tcp", target)
+			if err != nil || !up() {
+				_ = c.Close()
+				continue
+			}
+			go forward(to, c, up)
+			go forward(c, to, answers)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// The sentinel that go-redis asks hangs. Another one is asked when go-redis has given up the first, which takes longer than the lane waits.
+func TestNew_failoverClient_chosenSentinelHangs_masterIsFoundAgain(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	s, err := localredis.Start(t.Context(), localredis.Config{})
+	quorumtest.NoErr(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	sentinel := quorumtest.StartSentinel(t, s.Addr())
+	var hangs, second atomic.Bool
+	first := way(t, sentinel, func() bool { return true }, func() bool { return !hangs.Load() })
+	other := way(t, sentinel, second.Load, second.Load)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mine", ReadTimeout: 150 * time.Millisecond, MaxRetries: 1,
+		SentinelAddrs: []string{first, other}})
+	defer client.Close()
+	n, err := node.New(client, node.Config{DialTimeout: 50 * time.Millisecond})
+	quorumtest.NoErr(t, err)
+	defer n.Close()
+	n.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }})
+	soon := func(what string, answers bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); (asked(n) == nil) != answers; time.Sleep(2 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not within 10s: %s: %v", what, asked(n))
+			}
+		}
+	}
+	soon("the first sentinel names the master", true)
+	second.Store(true)
+	hangs.Store(true)
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	quorumtest.NoErr(t, d.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+	soon("the lane finds its connection broken", false)
+	soon("the second sentinel names the master", true)
 }
