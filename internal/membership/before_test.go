@@ -124,3 +124,22 @@ func TestInit_cancelledChangeToALongerList_isForgotten(t *testing.T) {
 		t.Errorf("%s writes %q", tell(v, a), f)
 	}
 }
+
+// All records of an epoch are lost but that of a master which was out of reach when it began. That one was retired for the plan, so it can be
+// brought over.
+func TestNext_epochForgotten_stragglerTellsItsPlan(t *testing.T) {
+	s := scene{from: "B", masters: "XA5*+ RB6 RB6", whole: 60 * time.Second, stood: sceneW, edit: func(v *View) { v.Memory.Number = inUse + 1 }}
+	v, a := s.run(t)
+	if want := v.Masters[0].Record.Plan; tell(v, a) != "c: R -> V" || a.Plan == nil || a.Plan.Ballot != want.Ballot || a.Plan.From != want.From || a.To.Intent.Ballot != (Ballot{}) {
+		t.Fatalf("%s with plan %v, want that of b, %v", tell(v, a), a.Plan, want)
+	}
+	at := &v.Masters[a.Master].Record
+	at.Head, at.Plan = a.To, *a.Plan
+	if v.Memory.Observe(v); tell(v, Next(v)) != "b: X before -> V" {
+		t.Errorf("after that: %s", tell(v, Next(v)))
+	}
+	s.masters = "VA5*c RB6 RB6"
+	if v, a := s.run(t); tell(v, a) != "c: R -> V" || a.Plan != nil {
+		t.Errorf("a change that was cancelled: %s with plan %v", tell(v, a), a.Plan)
+	}
+}

@@ -206,6 +206,7 @@ func TestNewTerms_bad_refused(t *testing.T) {
 		"none":     func() (*Terms, error) { return NewTerms(nil, time.Second, 0, 0, false) },
 		"empty":    func() (*Terms, error) { return NewTerms([]string{"a", ""}, time.Second, 0, 0, false) },
 		"twice":    func() (*Terms, error) { return NewTerms([]string{"a", "b", "a"}, time.Second, 0, 0, false) },
+		"no UTF-8": func() (*Terms, error) { return NewTerms([]string{"a", "b\xff"}, time.Second, 0, 0, false) },
 		"no TTL":   func() (*Terms, error) { return NewTerms([]string{"a"}, 0, 0, 0, false) },
 		"NaN":      func() (*Terms, error) { return NewTerms([]string{"a"}, time.Second, math.NaN(), 0, false) },
 		"factor 1": func() (*Terms, error) { return NewTerms([]string{"a"}, time.Second, 1, 0, false) },

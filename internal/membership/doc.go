@@ -73,9 +73,9 @@
 //   - A ballot belongs to its plan and not to a process. The intent carries the whole plan. So any process goes on with
 //     any ballot, and there is nothing to remember between looks but sight. A process that had to remember the plan of
 //     its ballot could propose two plans with one ballot after an answer was lost.
-//   - Counters and intents are learned from a quorum of masters that lost nothing: V, X and R whole, not V alone. With
-//     V alone a master that is lost in the middle of a change takes its counters from a clock, although a quorum has
-//     them.
+//   - Counters and intents are learned from n-q+1 masters that lost nothing: V, X and R whole, not V alone. With
+//     V alone a master that is lost in the middle of a change takes its counters from a clock, although enough masters
+//     have them.
 //   - R whole keeps its counters and intent and needs nobody to vouch for it: it never left its epoch.
 //   - A cancelled change takes a retired master back to V at once, and not to R: it has forgotten nothing.
 //   - A client of the new list finishes a change that has begun: it lets listed masters vote.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // ID names the terms of an epoch. It is a hash of their text.
@@ -39,8 +40,8 @@ type Terms struct {
 	Fixed bool
 }
 
-// NewTerms sorts the names. It fails when there are none, when one is empty or named twice, and when a number is out
-// of range.
+// NewTerms sorts the names. It fails when there are none, when one is empty, no UTF-8 or named twice, and when a number
+// is out of range.
 func NewTerms(masters []string, maxTTL time.Duration, factor float64, constant time.Duration, fixed bool) (*Terms, error) {
 	t := &Terms{Masters: slices.Clone(masters), MaxTTL: maxTTL, Factor: factor, Constant: constant, Fixed: fixed}
 	slices.Sort(t.Masters)
@@ -51,6 +52,8 @@ func NewTerms(masters []string, maxTTL time.Duration, factor float64, constant t
 		switch {
 		case name == "":
 			return nil, fmt.Errorf("membership: a master without a name; give it one with ?name= in its URL")
+		case !utf8.ValidString(name): // a voucher is JSON, which has no other text
+			return nil, fmt.Errorf("membership: the name %q of a master is no UTF-8; give it another one with ?name= in its URL", name)
 		case i > 0 && name == t.Masters[i-1]:
 			return nil, fmt.Errorf("membership: master %s is listed twice; give two masters two names with ?name= in their URLs", name)
 		}

@@ -40,8 +40,8 @@ type Rules struct {
 	bringOver func(m *machine, e Epoch, i int) *Action
 	// largerIntent: a master that finishes learns the largest intent.
 	largerIntent func(in, than Intent) bool
-	// tooFewKnow: counters are learned from a quorum that has all of them. mayComplete: they leap only when no silent master can have kept them.
-	tooFewKnow  func(known, quorum int) bool
+	// tooFewKnow: counters are learned from so many masters that one has each of them. mayComplete: they leap only when no silent master can have kept them.
+	tooFewKnow  func(known, enough int) bool
 	mayComplete func(silent int) bool
 	// standsFor, tooLate: a change is cancelled only by a quorum that is not retired.
 	standsFor func(p Phase) bool
@@ -78,7 +78,7 @@ var shipped = Rules{
 	prepare:          (*machine).prepareOne,
 	bringOver:        (*machine).advanceRecord,
 	largerIntent:     func(in, than Intent) bool { return in.Ballot.above(than.Ballot) },
-	tooFewKnow:       func(known, quorum int) bool { return known < quorum },
+	tooFewKnow:       func(known, enough int) bool { return known < enough },
 	mayComplete:      func(silent int) bool { return silent > 0 },
 	standsFor:        func(p Phase) bool { return p == Voting },
 	tooLate:          func(votes, quorum int) bool { return votes < quorum },

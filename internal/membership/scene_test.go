@@ -38,13 +38,13 @@ type scene struct {
 	edit    func(*View)
 }
 
-// sceneLists are A with a, b and c; B with b, c and d; C with d, e and f; F, which is A and fixed.
+// sceneLists are A with a, b and c; B with b, c and d; C with d, e and f; D with a, b, c and d; F, which is A and fixed.
 func sceneLists(t *testing.T) map[string]*Terms {
 	fixed, err := NewTerms([]string{"a", "b", "c"}, 30*time.Second, 0.01, 2*time.Millisecond, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Terms{"A": terms(t, "a", "b", "c"), "B": terms(t, "b", "c", "d"), "C": terms(t, "d", "e", "f"), "F": fixed}
+	return map[string]*Terms{"A": terms(t, "a", "b", "c"), "B": terms(t, "b", "c", "d"), "C": terms(t, "d", "e", "f"), "D": terms(t, "a", "b", "c", "d"), "F": fixed}
 }
 
 func sceneNonce(i int) Nonce { return Nonce(100 + i) }

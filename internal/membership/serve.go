@@ -226,10 +226,14 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	}
 	q := m.v.Terms.Quorum()
 	a.Counters = RaiseCounters
-	if m.rules.tooFewKnow(known, q) {
-		// Fewer than a quorum of the masters that answered have kept their counters. If none is silent, the counters are taken from the clock. A silent
-		// one may complete the quorum, or be retired for a plan, of which this master has to learn the promise. It costs no service to wait for it: as long as
-		// it is silent, two masters that come back one after the other make no quorum either, because the first has counters for the second.
+	// Any quorum has a member among any n-q+1 masters: q of an odd list, q-1 of an even one. So of so many masters that forgot nothing, one has the
+	// counters of each token that was granted, and one has each promise for which a master was retired, because a quorum made it. A master that comes
+	// back takes both over, so this stays true. Four masters, q is 3: c promised with a and b, b is retired, a forgot. Of any two of b, c and d, one
+	// promised. A plan is kept by the retired masters themselves: that their epoch is over asks for q of them, and not for those that know.
+	if m.rules.tooFewKnow(known, len(m.v.Terms.Masters)-q+1) {
+		// If no master is silent, the counters are taken from the clock. A silent one may know them, or be retired for a plan, of which this master
+		// has to learn the promise. It costs no service to wait for it: where known and silent masters together are too few, masters that come back one
+		// after the other stop when they are enough together, and those that vote are fewer than n-q+1 then, which is no quorum.
 		if m.rules.mayComplete(silent) || ready < q {
 			return nil
 		}
@@ -241,13 +245,15 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	a.To.Intent = at.Record.Intent
 	for j := range m.v.Masters {
 		o := &m.v.Masters[j]
-		if !o.Answered || !pick(j, o) || o.Record.State.Epoch != e {
+		if !o.Answered || !pick(j, o) {
 			continue
 		}
-		if m.rules.largerIntent(o.Record.Intent, a.To.Intent) {
+		ours := o.Record.State.Epoch == e
+		if ours && m.rules.largerIntent(o.Record.Intent, a.To.Intent) {
 			a.To.Intent = o.Record.Intent
 		}
-		if o.Record.Plan.Target == e {
+		// Where all others forgot how e began, a master that was retired for it tells, and can be brought over then.
+		if o.Record.Plan.Target == e && (ours || o.Record.State.Phase == Retired) {
 			a.Plan = &o.Record.Plan
 		}
 	}

@@ -195,26 +195,46 @@ func (r *Record) Finished() bool {
 	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }
 
-// finished is a master that tells that the change to the list for which this one was left is finished, or -1. What is finished stays so: the
-// record counts whatever the master is now, unless another one tells that this list was begun again since. What a change back prepared does not.
-func (v *View) finished() int {
-	last := int64(0)
+// last is the largest number of an epoch of Terms in any record, whatever the master is now. What a change back prepared does not count.
+func (v *View) last() (n int64) {
 	for i := range v.Masters {
 		if r := &v.Masters[i].Record; r.State.Epoch.ID == v.Terms.ID && (r.State.Phase != Quarantined || r.Target != v.Terms.String()) {
-			last = max(last, r.State.Epoch.Number)
+			n = max(n, r.State.Epoch.Number)
 		}
 	}
+	return n
+}
+
+// finished is a master that tells that the change to the list for which this one was left is finished, or -1. What is finished stays so: the
+// record counts whatever the master is now, unless another one tells that this list was begun again since.
+func (v *View) finished() int {
+	last := v.last()
 	return slices.IndexFunc(v.Masters, func(at Master) bool {
 		rs, p := at.Record.State, &at.Record.Plan
 		return at.Record.Finished() && (v.Memory.Left != (Epoch{}) && p.Target == v.Memory.Left || at.Old && rs.Epoch.ID == v.Terms.ID && rs.Epoch.Number == last)
 	})
 }
 
-// targetBegan: a record tells that a master of the target has voted in e or later, whatever the master is now.
+// finishedTo is the epoch of the target with which the change from this epoch has finished, as a master of Terms tells, or none. The masters
+// of the target may have forgotten it, or have left it.
+func (v *View) finishedTo(from Epoch) (e Epoch) {
+	left := Epoch{max(from.Number, v.last()), v.Terms.ID}
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.Finished() && r.State.Epoch == left && r.Plan.Target.ID == v.Target.ID {
+			e = r.Plan.Target
+		}
+	}
+	return e
+}
+
+// voted: a master with this record state has voted in its epoch, in whatever incarnation.
+func (rs *RecordState) voted() bool { return rs.Phase == Voting || rs.Phase == Retired }
+
+// targetBegan: a record tells that the change to e is finished, or that a master of the target has voted in e or later, whatever the master is now.
 func (v *View) targetBegan(e Epoch) bool {
 	return slices.ContainsFunc(v.Masters, func(at Master) bool {
 		rs := &at.Record.State
-		return at.New && (rs.Phase == Voting || rs.Phase == Retired) && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number
+		return at.Record.Finished() && at.Record.Plan.Target == e || at.New && rs.voted() && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number
 	})
 }
 
@@ -227,7 +247,7 @@ func (v *View) prepared(i int) *Terms {
 		return nil
 	}
 	for j := range v.Masters { // in an incarnation before, too
-		if rs := &v.Masters[j].Record.State; (rs.Phase == Voting || rs.Phase == Retired) && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number {
+		if rs := &v.Masters[j].Record.State; rs.voted() && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number {
 			return nil
 		}
 	}

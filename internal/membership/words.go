@@ -99,7 +99,7 @@ func Describe(v *View, i int) string {
 	case left <= 0 && v.ReadOnly:
 		return "is quarantined, and its wait is over"
 	case left <= 0:
-		return "is quarantined, its wait is over, and it votes when a quorum tells its counters"
+		return "is quarantined, its wait is over, and it votes when enough masters tell their counters"
 	case v.ReadOnly:
 		return fmt.Sprintf("is quarantined for another %v", left)
 	}

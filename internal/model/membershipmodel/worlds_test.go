@@ -6,17 +6,21 @@ import (
 	ms "github.com/redlock-go/redlock/internal/membership"
 )
 
-// Lists of three masters, or of one where that is enough. A is where every world begins.
+// Lists of three masters, or of one where that is enough, and of four, of which q-1 have what a quorum was told. A is where every world begins.
 var (
 	listA    = List{Name: "A", Masters: []int{0, 1, 2}, TTL: 1}
 	listA2   = List{Name: "A", Masters: []int{0, 1, 2}, TTL: 2}
 	fixedA   = List{Name: "A", Masters: []int{0, 1, 2}, TTL: 1, Fixed: true}
+	fourA    = List{Name: "A", Masters: []int{0, 1, 2, 3}, TTL: 1}
+	fixed4A  = List{Name: "A", Masters: []int{0, 1, 2, 3}, TTL: 1, Fixed: true}
 	longer   = List{Name: "B", Masters: []int{0, 1, 2}, TTL: 3} // the wait of A is too short for its leases
 	shares2  = List{Name: "B", Masters: []int{1, 2, 3}, TTL: 1}
 	shares1  = List{Name: "B", Masters: []int{2, 3, 4}, TTL: 1}
 	disjoint = List{Name: "B", Masters: []int{3, 4, 5}, TTL: 1}
 	single   = List{Name: "B", Masters: []int{3}, TTL: 1}
 	singleC  = List{Name: "C", Masters: []int{4}, TTL: 1}
+	single4  = List{Name: "B", Masters: []int{4}, TTL: 1}
+	single4C = List{Name: "C", Masters: []int{5}, TTL: 1}
 	pairC    = List{Name: "C", Masters: []int{3, 4}, TTL: 1}
 )
 
@@ -92,6 +96,7 @@ var soundWorlds = []struct {
 	{World{Name: "recovery: tokens", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1, Tokens: true}, small, 44_410},
 	{World{Name: "recovery: tokens, three losses", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 3, Late: 1, Tokens: true}, soak, 256_252},
 	{World{Name: "recovery: tokens, a clock that is wrong", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(floor4, lockA2), Losses: 1, Downs: 1, Tokens: true, BadClock: true}, small, 24_532},
+	{World{Name: "recovery: tokens, four masters, one out of reach", Lists: lists(fourA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Downs: 1, Tokens: true, BadClock: true}, large, 129_860},
 	{World{Name: "recovery: tokens, proposals ahead of the clock", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(floor4, floor8, lockA), Losses: 2, Tokens: true}, soak, 388_631},
 	{World{Name: "fixed list: first use, two losses", Lists: lists(fixedA), Procs: procs(clientA, clientA), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 2}, small, 39_802},
 	{World{Name: "fixed list: first use, two losses, a late action", Lists: lists(fixedA), Procs: procs(clientA, clientA), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 2, Late: 1}, soak, 342_986},
@@ -119,8 +124,8 @@ var soundWorlds = []struct {
 	{World{Name: "init: gives up a change", Lists: lists(listA, single), Procs: procs(toB, initI.abandons()), Attempts: attempts(lockA), Losses: 1, Numbers: 4}, small, 107_901},
 
 	// Two lists and more.
-	{World{Name: "change: longer TTL, two losses", Lists: lists(listA, longer), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1, Posts: 1}, soak, 208_359},
-	{World{Name: "change: longer TTL, two losses, late actions", Lists: lists(listA, longer), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1}, soak, 579_883},
+	{World{Name: "change: longer TTL, two losses", Lists: lists(listA, longer), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1, Posts: 1}, soak, 207_139},
+	{World{Name: "change: longer TTL, two losses, late actions", Lists: lists(listA, longer), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1}, soak, 577_723},
 	{World{Name: "change: two masters stay, two losses", Lists: lists(listA, shares2), Procs: procs(clientA, toB), Attempts: attempts(lockA, lockB), Losses: 2}, large, 59_518},
 	{World{Name: "change: two masters stay, a late action", Lists: lists(listA, shares2), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Losses: 1, Late: 1, Posts: 1}, soak, 844_094},
 	{World{Name: "change: two masters stay, old data", Lists: lists(listA, shares2), Procs: procs(clientA, clientB, toB), Attempts: attempts(lockA, lockB), Restarts: 2}, soak, 242_464},
@@ -148,6 +153,7 @@ var soundWorlds = []struct {
 	{World{Name: "rivals: a loss, nonces fall", Lists: lists(listA, single, singleC), Procs: procs(clientA, toB.cut(0), toC.cut(2)), Attempts: attempts(lockB, lockC), Losses: 1, Nonces: -1}, large, 193_649},
 	{World{Name: "rivals: neither sees all, nonces fall", Lists: lists(listA, single, singleC), Procs: procs(toB.cut(2), toC.cut(0)), Attempts: attempts(lockB, lockC), Late: 1, Posts: 1, Nonces: -1}, large, 160_445},
 	{World{Name: "rivals: a loss", Lists: lists(listA, single, singleC), Procs: procs(clientA, toB.cut(0), toC.cut(2)), Attempts: attempts(lockB, lockC), Losses: 1, Nonces: 1}, large, 192_209},
+	{World{Name: "rivals: four masters, a loss", Lists: lists(fourA, single4, single4C), Procs: procs(clientA, toB.cut(0), toC.cut(2)), Attempts: attempts(lockB, lockC), Losses: 1, Nonces: 1}, soak, 1_316_394},
 
 	// Clocks.
 	{World{Name: "clocks: a jump", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(longA, lockA2), Jumps: 1}, small, 34_370},
@@ -165,6 +171,7 @@ var soundWorlds = []struct {
 	{World{Name: "live: any losses, with init", Lists: lists(listA), Procs: procs(clientA, initI), Losses: 3, Kills: 1, Recovered: true}, small, 18_842},
 	{World{Name: "live: init, two at once", Lists: lists(listA), Procs: procs(clientA, initI, initJ), Start: Empty, Late: 1, Recovered: true}, small, 63_682},
 	{World{Name: "live: fixed list, any losses", Lists: lists(fixedA), Procs: procs(clientA), Start: Empty, Losses: 4, Kills: 1, Late: 1, Recovered: true}, small, 7_474},
+	{World{Name: "live: fixed list of four, a master is gone", Lists: lists(fixed4A), Procs: procs(clientA), Losses: 1, Downs: 1, Gone: true, Kills: 1, Late: 1, Recovered: true}, small, 326},
 	{World{Name: "live: change, two masters stay", Lists: lists(listA, shares2), Procs: procs(clientA, clientB, toB), Losses: 1, Kills: 1, Recovered: true}, large, 43_429},
 	{World{Name: "live: change, two masters stay, a late action", Lists: lists(listA, shares2), Procs: procs(clientA, clientB, toB), Losses: 1, Late: 1, Posts: 1, Recovered: true}, soak, 265_364},
 	{World{Name: "live: change, a master is gone", Lists: lists(listA, shares2), Procs: procs(clientA, clientB, toB), Downs: 1, Gone: true, Kills: 1, Recovered: true}, small, 29_046},

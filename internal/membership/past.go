@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// begun is the plan by which the target has begun: a master votes in it.
+func (m *machine) begun(from Epoch) *Plan {
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		rs, p := at.state(), &at.Record.Plan
+		if at.New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && p.Target == rs.Epoch &&
+			p.From.ID == m.v.Terms.ID && p.From.Number >= from.Number {
+			return p
+		}
+	}
+	return nil
+}
+
+// past is a master which shows that the time of this change is over, or -1. The target was left for a third list since, or votes in an epoch
+// that this change did not begin. It knows the list that is used now.
+func (m *machine) past(s *survey, begun *Plan) int {
+	if s.from == (Epoch{}) || m.rules.free(s.votes, m.v.Terms.Quorum()) {
+		return -1
+	}
+	if i := m.targetVotes(s.from.Number); i >= 0 {
+		if begun != nil && begun.Target == m.v.Masters[i].state().Epoch {
+			return -1
+		}
+		return i
+	}
+	left, to := -1, m.v.finishedTo(s.from)
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		r, e := &at.Record, at.state().Epoch
+		switch rs := &r.State; {
+		case !at.New:
+		case e.ID == m.v.Target.ID && e.Number > s.from.Number && r.Finished():
+			left = i
+		case to != (Epoch{}) && begun == nil && rs.voted() && rs.Epoch.ID != to.ID && rs.Epoch.Number > to.Number:
+			left = i // a third list with the same servers: none of their records tells of the target
+		}
+	}
+	return left
+}
+
+// targetVotes is a master that votes in an epoch of the target above number, as a quorum of the target does, or -1.
+func (m *machine) targetVotes(number int64) int {
+	for i := range m.v.Masters {
+		rs := m.v.Masters[i].state()
+		if m.v.Masters[i].New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && rs.Epoch.Number > number && m.votes(rs.Epoch, true) >= m.v.Target.Quorum() {
+			return i
+		}
+	}
+	return -1
+}
