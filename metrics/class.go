@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
@@ -51,6 +52,32 @@ func (m *Metrics) nameOf(name string) (of string) {
 		}
 	}()
 	return m.class(name)
+}
+
+// mergeGauges moves what the gauges of all classes count to the class "other", once Class is switched off: the end of a wait or of
+// a lease that began before is taken from "other". An event may have looked its class up just before that. So this is done whenever
+// Prometheus asks, and not once.
+func (m *Metrics) mergeGauges() {
+	if !m.classOff.Load() {
+		return
+	}
+	other := m.newClass(otherClass)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range *m.classes.Load() {
+		move(c.waiters, other.waiters)
+		move(c.held, other.held)
+	}
+}
+
+// move takes from one gauge what it counts, and adds that to another. What is counted meanwhile stays.
+func move(from, to prometheus.Gauge) {
+	var now dto.Metric
+	if err := from.Write(&now); err != nil {
+		return // a gauge of a GaugeVec gives none
+	}
+	from.Sub(now.GetGauge().GetValue())
+	to.Add(now.GetGauge().GetValue())
 }
 
 // logPanic has one of the clients that have a logger log that Class panicked with p.

@@ -40,6 +40,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.mergeGauges()
 	for _, v := range m.vecs {
 		v.Collect(ch)
 	}

@@ -137,7 +137,8 @@ func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 // New is [Open] for nodes that were made elsewhere: of ready go-redis clients
 // ([node.New]) or in memory (package nodetest). It waits as Open does and returns the
 // same errors. The client closes the nodes in Close; on an error they stay the caller's,
-// who must close them: a node serves one client only.
+// who must close them: a node serves one client only. Nodes must have the client's clock:
+// see [WithClock].
 func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error) {
 	if ctx == nil {
 		return nil, errNilContext

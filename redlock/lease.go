@@ -314,7 +314,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	ErrClosed       the client was closed; the TTL frees the lock. It is ErrLost too if the
 //	                validity was over before Unlock was called, or Shutdown has released the lock
 //
-// The releases go out whatever the error. A master that does not answer is sent its
+// The releases go out whatever the error. The exception is [ErrConfig]: Unlock with a nil ctx does nothing. A master that does not answer is sent its
 // release again until it acknowledges it, or what it gives back is over for sure: for twice the
 // TTL (the maximum TTL of a read-write lock), or a minute if the holder had waited. A ctx that is done
 // already does not keep Unlock from doing its work, for Unlock is called from defers; nor

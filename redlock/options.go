@@ -346,7 +346,8 @@ func WithClientName(label string) Option {
 }
 
 // WithClock sets the clock by which the client times leases. Default [clock.System]. Use
-// [clock.Monotonic] under testing/synctest. A nil clock is an [ErrConfig].
+// [clock.Monotonic] under testing/synctest. A nil clock is an [ErrConfig]. Nodes that [New] is given must have the same clock in
+// their [node.Config]: by another clock a request looks late, and is not sent, or is sent although it is late.
 func WithClock(c clock.Clock) Option {
 	return clientOption(func(s *settings) { s.clock = c })
 }

@@ -28,7 +28,7 @@ import (
 // as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
 // the TTL, counted from the call of Transfer, less the drift. If nobody uses it the lock is free after that.
 //
-// Only the lease of a Mutex that was not re-entered can be handed off. Other leases give an [ErrConfig]. A vote that was put back on a master which
+// Only the lease of a Mutex that is not re-entered at the moment can be handed off. Other leases give an [ErrConfig], and go on. A vote that was put back on a master which
 // had lost it cannot be handed off. When a quorum of the masters has lost its data since the grant, as in a rolling restart without persistence,
 // each Transfer of that lease gives an [ErrUnreachable]: unlock it, and have the other process lock.
 func (l *Lease) Transfer(ctx context.Context) (voucher string, err error) {

@@ -75,7 +75,8 @@ func (p *Permit) Bind(parent context.Context) (ctx context.Context, stop context
 func (p *Permit) Extend(ctx context.Context) error { return p.held().Extend(ctx) }
 
 // Release gives the permit back, and so to the first waiter. It returns the errors of
-// redlock.Lease.Unlock. The release goes out whatever the error, and even if ctx is done.
+// redlock.Lease.Unlock. The release goes out whatever the error, and even if ctx is done. The
+// exception is redlock.ErrConfig: Release with a nil ctx does nothing.
 func (p *Permit) Release(ctx context.Context) error {
 	if p.held() == nil || ctx == nil {
 		return p.held().Unlock(ctx)

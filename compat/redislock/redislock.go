@@ -76,6 +76,9 @@ func Obtain(ctx context.Context, client *redlock.Client, key string, ttl time.Du
 // of ttl is that of redlock.WithTTL: the most is the client's maximum TTL, 30 s by default. The lock
 // outlives ctx.
 //
+// Give every Obtain of one key the same ttl, and a redlock.Mutex of that name too (redlock.WithTTL): the
+// promise of one holder rests on it (docs/safety.md section 1, g).
+//
 // If the lock is held, Obtain waits for as long as opt's RetryStrategy says and ctx allows. If ctx has no
 // deadline, it waits for ttl at most. Then it returns [ErrNotObtained], which wraps ctx's error if ctx or
 // ttl ended the wait. Other errors are those of package redlock. If the masters are down it is

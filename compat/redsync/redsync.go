@@ -107,6 +107,9 @@ func (f OptionFunc) Apply(m *Mutex) { f(m) }
 // WithExpiry sets how long a lock lasts that is not extended, less the drift. Default 8 s. It is the
 // TTL of the lock (redlock.WithTTL). The most is the client's maximum TTL, which is 30 s unless
 // redlock.WithMaxTTL says otherwise.
+//
+// Give all locks of one name the same TTL, a redlock.Mutex of that name too, which has 10 s by default:
+// the promise of one holder rests on it (docs/safety.md section 1, g).
 func WithExpiry(expiry time.Duration) Option {
 	return OptionFunc(func(m *Mutex) { m.expiry = expiry })
 }

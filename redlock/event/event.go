@@ -49,7 +49,7 @@ type Observer struct {
 	// for a call with the context of a lease of the same lock, which enters that again or says why it cannot.
 	Acquired func(context.Context, Acquire)
 	// Voted is called for each answer of a master to a request for its vote, and for each vote that
-	// a release handed to a waiter.
+	// a release handed to a waiter. It is not called for the votes of an Adopt.
 	Voted func(Vote)
 	// Extended is called when an extend was decided, the client's own or one of redlock.Lease.Extend.
 	Extended func(Extend)
