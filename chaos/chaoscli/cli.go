@@ -40,7 +40,6 @@ func commands() []command {
 		{"run", "", "inject faults into masters and clients, and judge the history (the default)", defineRun},
 		{"failover", "", "show that a failover of one master breaks a lock, and that five masters keep it", defineFailover},
 		{"check", "HISTORY...", "judge the recorded history of a run", defineCheck},
-		{"mutants", "", "take one defence of the lock away at a time, and see which checker finds it", defineMutants},
 		{"list", "", "list the nemeses, workloads and checkers", defineList},
 	}
 }
@@ -106,7 +105,7 @@ func lookUp(args []string) (command, []string, error) {
 			return cmd, args[1:], nil
 		}
 	}
-	return command{}, nil, usagef("no command %q: want one of run, failover, check, mutants, list", args[0])
+	return command{}, nil, usagef("no command %q: want one of run, failover, check, list", args[0])
 }
 
 func start(ctx context.Context, c *console, args []string) error {

@@ -61,7 +61,7 @@ func holds(t *testing.T, args ...string) (stdout, stderr string) {
 
 func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 	for line, want := range map[string]string{
-		"frob":                                                    "want one of run, failover, check, mutants, list",
+		"frob":                                                    "want one of run, failover, check, list",
 		"run more":                                                "flags only",
 		"--frob":                                                  "--help",
 		"--driver vm":                                             "docker, process or sim",

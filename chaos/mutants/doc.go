@@ -6,8 +6,8 @@
 //   - With every defence in place it must break no promise. This is a regression test of the lock.
 //   - Without the defence the named checker must report a violation. This is a test of the checker.
 //
-// Run does both. It needs a program that is built with the tag mutants. Without the tag this package holds the schedules only, and the
-// lock cannot be changed.
+// The second run needs the tag mutants: without it the lock cannot be changed. Only tests play schedules, so all but this comment is in test
+// files.
 //
 // Schedules run in memory: the masters are those of package nodetest, and the time is that of testing/synctest. An hour of simulated
 // time costs milliseconds.

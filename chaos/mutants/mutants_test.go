@@ -23,7 +23,7 @@ func TestControl_everyDefence_keepsThePromises(t *testing.T) {
 	for _, m := range all() {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := range replay.Many(t, m.within) {
-				if err := m.control(seed); err != nil {
+				if err := m.control(t, seed); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
@@ -31,7 +31,7 @@ func TestControl_everyDefence_keepsThePromises(t *testing.T) {
 	}
 }
 
-// mutantSymbols returns the symbols of both packages called mutants in a redlock-bench that is built with tags.
+// mutantSymbols returns the symbols of package internal/mutants in a redlock-bench that is built with tags.
 func mutantSymbols(t *testing.T, tags string) []string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "redlock-bench")

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -121,6 +122,15 @@ func (a *asked) parse(args []string, stderr io.Writer) bool {
 	return true
 }
 
+// deeper is what begins a line of indented JSON inside a library of a cell or the runs of a nemesis, and the line that ends one.
+var deeper = regexp.MustCompile(`\n {5,}|\n {4}([\]}])`)
+
+// readable returns the data as JSON, with one line for all rounds of a library in a cell, and for all runs of a nemesis.
+func readable(r *rivals.Data) ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", " ")
+	return append(deeper.ReplaceAll(text, []byte("$1")), '\n'), err
+}
+
 // measureAll asks every question of every library, in turns, and writes what it saw.
 func measureAll(ctx context.Context, self string, args []string, stdout, stderr io.Writer) int {
 	var a asked
@@ -130,8 +140,8 @@ func measureAll(ctx context.Context, self string, args []string, stdout, stderr 
 	r, err := a.measure(ctx, self, stderr)
 	if err == nil {
 		var text []byte
-		if text, err = json.MarshalIndent(r, "", " "); err == nil {
-			err = os.WriteFile(a.file, append(text, '\n'), 0o644)
+		if text, err = readable(r); err == nil {
+			err = os.WriteFile(a.file, text, 0o644)
 		}
 	}
 	if err != nil {

@@ -5,9 +5,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +71,21 @@ func TestMeasure_everyLibrary_rawAndPage(t *testing.T) {
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "results.md")); err != nil || !strings.Contains(string(page), "rueidislock (one master)") {
 		t.Errorf("%v: %s", err, page)
+	}
+}
+
+func TestReadable_roundsOfALibrary_areALine(t *testing.T) {
+	want := &rivals.Data{Cells: []*rivals.Cell{{ID: "x", Rounds: map[string][]rivals.Figures{"a": {{Rate: 1}, {Rate: 2}}, "b": {{Rate: 3}}}}}}
+	text, err := readable(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &rivals.Data{}
+	if err := json.Unmarshal(text, got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if !regexp.MustCompile(`\n    "a": \[\{.*\},\{.*\}\],\n    "b": \[\{.*\}\]\n   \}\n`).Match(text) {
+		t.Errorf("%s", text)
 	}
 }
 

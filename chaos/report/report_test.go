@@ -307,3 +307,14 @@ func TestJudge_everyChecker_saysWhatIsBroken(t *testing.T) {
 		}
 	}
 }
+
+func TestNemeses_each_inAFewWords(t *testing.T) {
+	for _, name := range history.Nemeses() {
+		if nemeses[name] == "" {
+			t.Errorf("no words for %s", name)
+		}
+	}
+	if len(nemeses) != len(history.Nemeses()) {
+		t.Errorf("words for %d nemeses, and there are %d", len(nemeses), len(history.Nemeses()))
+	}
+}

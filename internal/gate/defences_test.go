@@ -25,7 +25,7 @@ var kinds = []struct {
 	{"Rules of the token", "internal/model/tokenmodel/check_test.go", regexp.MustCompile(`(?m)^\t\t\{"((?:S\d|late|acquire|amnesia|two amn)[^"]*)", `), "./internal/model/tokenmodel", "TestCheck_brokenModels_refuted"},
 	{"Rules of the hand-off, time", "internal/model/handoffmodel/clocks_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*(?:small|large)\},$`), "./internal/model/handoffmodel", "TestClocks_droppedRules_refuted"},
 	{"Rules of the hand-off, tokens", "internal/model/tokenmodel/handed_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*"is granted`), "./internal/model/tokenmodel", "TestTokens_droppedRules_refuted"},
-	{"Edges of the waiter's machine", "internal/model/waiting/world.go", regexp.MustCompile(`(?m)^\t\w+ +Rule = "(\w+)" +// (.*)$`), "./internal/model/waiting", "TestMachine_defenceDropped_found"},
+	{"Edges of the waiter's machine", "internal/model/waiting/world_test.go", regexp.MustCompile(`(?m)^\t\w+ +Rule = "(\w+)" +// (.*)$`), "./internal/model/waiting", "TestMachine_defenceDropped_found"},
 }
 
 const (

@@ -20,7 +20,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a change writes when it prepares d.
-	v := NewView(Change, old, short, NewMemory())
+	v := newView(Change, old, short, NewMemory())
 	d := slices.IndexFunc(v.Masters, func(m Master) bool { return m.Name == "d" })
 	prepare := Action{Kind: Swap, Master: d, To: Head{State: RecordState{Phase: Quarantined, Epoch: Epoch{2, short.ID}, Incarnation: "d1", Nonce: 7}}}
 	record := make(map[string]string)
@@ -37,7 +37,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := NewView(Init, short, nil, memory)
+		v := newView(Init, short, nil, memory)
 		v.Now, v.Wall, v.Nonce, v.Abandon = now, time.Unix(1e9, 0), Nonce(round+10), true
 		for i := range v.Masters {
 			at := &v.Masters[i]
@@ -55,7 +55,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v = NewView(Init, short, nil, NewMemory())
+	v = newView(Init, short, nil, NewMemory())
 	v.Masters[0].Record = r
 	apply(v, &Action{Kind: Swap, Master: 0, From: r.Head, To: Head{State: RecordState{Phase: Voting, Epoch: r.State.Epoch, Incarnation: "d1"}}})
 	if record[FieldBefore] != "" {

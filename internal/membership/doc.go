@@ -60,8 +60,8 @@
 //
 // # How a driver uses it
 //
-// NewView, then read every master (identity of the connection, then the record), fill in Masters, Now, Wall and a fresh
-// Nonce, call [Memory.Observe] and Next, do the one thing that the Action says, and begin again with a new View. A
+// Make a [View], then read every master (identity of the connection, then the record), fill in Masters, Now, Wall and a
+// fresh Nonce, call [Memory.Observe] and Next, do the one thing that the Action says, and begin again with a new View. A
 // compare-and-set that was refused, or whose answer was lost, is never sent again. Times: Sent is taken before a request
 // is sent and Received after its answer. A jump of the client's own clock calls for a new Memory.
 //

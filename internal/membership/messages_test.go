@@ -110,7 +110,7 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := NewView(Serve, terms, nil, NewMemory())
+	v := newView(Serve, terms, nil, NewMemory())
 	v.Namespace = "team"
 	if got := v.fill("{init}", Action{}); got != "redlock init --nodes URLS --max-ttl 500ms --drift 0.02+1ms --namespace team" {
 		t.Error(got)
@@ -119,7 +119,7 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := NewView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
+	if got := newView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
 		t.Error(got)
 	}
 }

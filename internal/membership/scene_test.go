@@ -5,6 +5,7 @@ package membership
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,22 @@ func sceneLists(t *testing.T) map[string]*Terms {
 
 func sceneNonce(i int) Nonce { return Nonce(100 + i) }
 
+// newView has the masters of both lists, unanswered. target is nil but for Change.
+func newView(goal Goal, terms, target *Terms, memory *Memory) *View {
+	v := &View{Goal: goal, Terms: terms, Target: target, Memory: memory}
+	names := slices.Clone(terms.Masters)
+	if target != nil {
+		names = append(names, target.Masters...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		v.Masters = append(v.Masters, Master{
+			Name: name, Old: slices.Contains(terms.Masters, name), New: target != nil && slices.Contains(target.Masters, name),
+		})
+	}
+	return v
+}
+
 func (s scene) view(t *testing.T) *View {
 	t.Helper()
 	lists := sceneLists(t)
@@ -56,7 +73,7 @@ func (s scene) view(t *testing.T) *View {
 	if s.from == "" {
 		s.from = "A"
 	}
-	v := NewView(s.goal, lists[s.from], lists[s.target], m)
+	v := newView(s.goal, lists[s.from], lists[s.target], m)
 	v.Now, v.Wall, v.Nonce, v.Who = atNow, time.Unix(3, 0), 999, "me"
 	words := strings.Fields(s.masters)
 	if len(words) != len(v.Masters) {

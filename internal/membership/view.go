@@ -37,8 +37,8 @@ type Master struct {
 // Silence is what the driver knows of a master that did not answer. Only words rest on it.
 type Silence struct{ Text, Remedy string }
 
-// View is all that a decision rests on: what one look saw, what the client remembers, and what is wanted. NewView makes
-// it, the driver fills it in.
+// View is all that a decision rests on: what one look saw, what the client remembers, and what is wanted. The driver makes
+// a new one for each look.
 type View struct {
 	Goal    Goal
 	Terms   *Terms
@@ -59,22 +59,6 @@ type View struct {
 	// The operator's words. NeverLocked: nothing was ever locked with these masters. Abandon: an unfinished change is
 	// given up for the list that Init begins.
 	NeverLocked, Abandon bool
-}
-
-// NewView has the masters of both lists, unanswered. target is nil but for Change.
-func NewView(goal Goal, terms, target *Terms, memory *Memory) *View {
-	v := &View{Goal: goal, Terms: terms, Target: target, Memory: memory}
-	names := slices.Clone(terms.Masters)
-	if target != nil {
-		names = append(names, target.Masters...)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		v.Masters = append(v.Masters, Master{
-			Name: name, Old: slices.Contains(terms.Masters, name), New: target != nil && slices.Contains(target.Masters, name),
-		})
-	}
-	return v
 }
 
 // Never is the time of what was not seen.

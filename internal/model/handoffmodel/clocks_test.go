@@ -78,7 +78,6 @@ func clocksExhausted(t *testing.T, of size) {
 		{"one master, a restart, Redisson", with(oneMaster, func(w *Clocks) { w.Restarts, w.Strange = 1, true }), 477_977, 121_525, large},
 		{"one master, a clock jumps, late ops", with(oneMaster, func(w *Clocks) { w.Clients, w.Jumps, w.Restarts, w.Delay = 2, 1, 1, 1 }), 158_699, 52_787, large},
 		{"one master, two readers and a writer", with(oneMaster, func(w *Clocks) { w.Attempts, w.Readers, w.Restarts = 1, 2, 1 }), 14_261, 6_095, small},
-		{"one master, TTL bound to the sign of life", with(oneMaster, func(w *Clocks) { w.Clients, w.Bound, w.Delay = 2, true, 1 }), 18_031, 5_256, small},
 
 		{"three masters, beats, claims, a restart", with(threeMasters, func(w *Clocks) { w.Beats, w.Claims, w.Restarts = true, true, 1 }), 1_201_941, 156_426, soak},
 		{"three masters, beats, claims, late ops", with(threeMasters, func(w *Clocks) { w.Beats, w.Claims, w.Delay = true, true, 1 }), 1_445_218, 133_338, soak},
@@ -90,7 +89,6 @@ func clocksExhausted(t *testing.T, of size) {
 		{"one master, a clock jumps, a restart", with(oneMaster, func(w *Clocks) { w.TTL, w.Jumps, w.Restarts = 2, 1, 1 }), 1_470_829, 367_099, soak},
 		{"one master, three attempts, late ops", with(oneMaster, func(w *Clocks) { w.Clients, w.Attempts, w.Delay, w.Restarts = 2, 3, 1, 1 }), 813_513, 200_655, soak},
 		{"one master, a restart, late ops", with(oneMaster, func(w *Clocks) { w.Restarts, w.Delay = 1, 1 }), 1_481_137, 437_664, soak},
-		{"one master, TTL bound to the sign of life, three clients", with(oneMaster, func(w *Clocks) { w.Bound, w.Restarts = true, 1 }), 372_636, 103_620, soak},
 	}
 	for _, test := range tests {
 		if test.size != of {

@@ -3,7 +3,7 @@
 // Package handoffmodel is the time argument of docs/internals/handoff.md as an explicit-state model: a release grants the lock to a place of the queue on
 // each master, and a waiter holds the lock once a quorum of masters has told it so.
 //
-// [Clocks] is one world of it. Check visits every reachable state of a small world, nearest first, and returns a shortest counter-example; Walk
+// Clocks is one world of it. Check visits every reachable state of a small world, nearest first, and returns a shortest counter-example; Walk
 // makes a random run of a larger one. It is about time: no two holders at once, nothing left behind, one vote for an id and master. It is looser
 // than what ships: every op of the exact model of the scripts, votesmodel.Master, is a step of it (TestMaster_everyOp_isAStepOfTheWorld). Tokens,
 // without clocks, are in package tokenmodel. What a waiter does is in internal/model/waiting, which runs the waiter that ships.
@@ -35,5 +35,5 @@
 //	Clocks, one master of any number, two or three clients    14,000 to 1,480,000
 //
 // Not modelled: top-up, re-entry, batching of ops in a script, multilock. docs/internals/handoff.md says why they change nothing.
-// Nothing here starts a goroutine. A world may be shared between goroutines.
+// Only tests explore, so all but this comment is in test files. Nothing here starts a goroutine. A world may be shared between goroutines.
 package handoffmodel

@@ -18,7 +18,7 @@
 //     alone. Where nothing was lost or jumped, and no process died with a vote, it is open without the long timer: nobody sleeps beside a free lock,
 //     and no two give back to each other for ever.
 //
-// Each defence on the client's side can be dropped ([Rule]), and its lack is found. The test has the worlds; here is what breaks:
+// Each defence on the client's side can be dropped (Rule), and its lack is found. The test has the worlds; here is what breaks:
 //
 //	rule    the defence that is dropped                                    without it
 //	H1      a handed vote counts from the stamp in its message             two hold the lock
@@ -41,6 +41,8 @@
 // H2, H3, H7 to H10, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. The other half of H11, that all
 // masters order by one ticket, makes no dead end, because each pause of a waiter opens a way; votesmodel has that order. Where a world is too
 // large for dead ends, walks look for states in which nothing happens by itself.
+//
+// Only tests explore, so all but this comment is in test files.
 //
 // Not modelled: extends and top-ups, readers, re-entry, Redisson, a subscription that is not there yet, masters that recover, ops of
 // several locks in one call.

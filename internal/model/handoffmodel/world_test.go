@@ -43,7 +43,6 @@ type Clocks struct {
 
 	Beats    bool // clients send signs of life, not only with the enqueue
 	Claims   bool
-	Bound    bool // the TTL of a handed vote ends with the sign of life, an alternative that is not taken
 	Strange  bool // a Redisson client takes the lock when it is free, and releases it without looking at a queue
 	Readers  int  // so many of the clients, from the first on, take the lock together
 	Handed   bool // an enqueue never votes at once, so that the stories are of places and messages

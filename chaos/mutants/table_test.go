@@ -67,12 +67,11 @@ func all() []mutant {
 }
 
 // run plays the schedule once, with the switches as they are, and returns the results of all checkers.
-func (m mutant) run(seed uint64) ([]check.Result, error) {
+func (m mutant) run(t *testing.T, seed uint64) ([]check.Result, error) {
 	var h *history.History
 	var debts, kept check.Result
 	var err error
-	// synctest.Test needs a testing.T, and only tests have one. An empty one is enough: synctest.Test uses it for failures only.
-	synctest.Test(new(testing.T), func(*testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		w := newWorld(seed)
 		err = errors.Join(m.play(w), w.probe())
 		debts, kept = w.debts(), w.kept()
@@ -102,8 +101,8 @@ func (m mutant) play(w *world) error {
 
 // control plays the schedule once. All switches must be off. It returns an error if a promise was broken, or if the checker that must find the
 // mutant saw nothing. A schedule is short, so other checkers may have seen nothing.
-func (m mutant) control(seed uint64) error {
-	checks, err := m.run(seed)
+func (m mutant) control(t *testing.T, seed uint64) error {
+	checks, err := m.run(t, seed)
 	if err != nil {
 		return fmt.Errorf("%s, control: %w", m.name, err)
 	}

@@ -133,15 +133,10 @@ func (c *clockSystem) handable(s *clockState, id, m int) bool {
 
 func (c *clockSystem) hand(s *clockState, id, m int) {
 	x, at := &s.at[id][m], &s.masters[m]
-	life, age := int(at.life[c.client(id)]), int(at.age[c.client(id)])
 	x.flags |= given
 	x.flags &^= placed
 	x.vote = uint8(c.Short)
-	ticks := c.Short - age
-	if c.Bound {
-		x.vote, ticks = uint8(life), c.Life-age
-	}
-	if ticks > int(x.told) {
+	if ticks := c.Short - int(at.age[c.client(id)]); ticks > int(x.told) {
 		x.told = uint8(ticks)
 	}
 	x.flags |= message
