@@ -68,6 +68,9 @@ func (r *redisNode) withholds(b *batch, op *protocol.Op) error {
 	switch {
 	case why != nil:
 		if begins(op) {
+			if len(r.unsent) >= r.cfg.QueueLimit { // one that is forgotten costs a release that finds nothing
+				clear(r.unsent)
+			}
 			r.unsent[unacked.KeyOf(op.Request)] = true
 		}
 	case len(r.unsent) == 0 || op.Lock == nil:

@@ -58,7 +58,7 @@ func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
 			DB:                           o.DB, TLSConfig: o.TLSConfig, ClientName: o.ClientName,
 		}, cfg, nil)
 		if err == nil && o.Addr == failoverAddr {
-			r.asks = newOneDial(r.life, o.Dialer, r.locator.MaxIdle())
+			r.asks = newSlowDial(r.life, o.Dialer, r.locator.MaxIdle())
 		}
 		return r, err
 	case *redis.ClusterClient:

@@ -32,7 +32,7 @@ type redisNode struct {
 	locator locate.Locator
 	tls     tlsFiles   // of the URL; used if opts has a TLSConfig and no dialer
 	guards  *sentinels // of the URL; nil: it names none
-	asks    *oneDial   // the dialer of a client that asks sentinels; nil: it is none
+	asks    *slowDial  // the dialer of a client that asks sentinels; nil: it is none
 	keys    *wire.Keys // of the empty namespace until Bind
 	cfg     Config
 	clock   clock.Clock

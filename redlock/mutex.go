@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlock-go/redlock/internal/lock/cluster"
-	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -266,11 +265,6 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	}
 	w := m.newWaiter()
 	err = m.c.lines.Lock(ctx, &w.Caller)
-	for err == wait.ErrAlone {
-		if err = w.tryAlone(ctx); err != nil {
-			err = m.c.lines.Lock(ctx, &w.Caller)
-		}
-	}
 	return w.ended(ctx, err)
 }
 
@@ -286,11 +280,6 @@ func (m *Mutex) lockFor(ctx context.Context, limit time.Duration) (*Lease, error
 	defer cancel()
 	w := m.newWaiter()
 	err := m.c.lines.Lock(bounded, &w.Caller)
-	for err == wait.ErrAlone {
-		if err = w.tryAlone(bounded); err != nil {
-			err = m.c.lines.Lock(bounded, &w.Caller)
-		}
-	}
 	over, _ := err.(*gaveUpError)
 	if over != nil && over.last == nil && ctx.Err() == nil { // no round was made in time
 		w.lease, w.Rounds, err = m.rounds(ctx, "")

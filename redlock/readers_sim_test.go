@@ -56,3 +56,43 @@ func TestSim_readersOfOneProcess_haveItTogether(t *testing.T) {
 		})
 	}
 }
+
+// A writer of another process came after the readers, and waits. Masters refuse readers that ask past it, and those behind it in this process keep
+// their places: they are served ahead of the writer, a trip each.
+func TestSim_readersOfOneProcess_writerWaitsBehind_keepTheirPlaces(t *testing.T) {
+	const n, trip = 20, 70 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		f := farMasters(t, 5, trip)
+		c, first, last := f.open(), f.open(), f.open()
+		before := locked(t, first.RWMutex("config"))
+		lock := c.RWMutex("config")
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				l, err := lock.RLock(t.Context())
+				noErr(t, err)
+				time.Sleep(time.Second)
+				unlock(t, l)
+			})
+		}
+		time.Sleep(time.Second)
+		writer := make(chan time.Time, 1)
+		go func() {
+			l := locked(t, last.RWMutex("config"))
+			at := time.Now()
+			unlock(t, l)
+			writer <- at
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		unlock(t, before)
+		all.Wait()
+		read := time.Now()
+		if took := read.Sub(began) - time.Second; took > (n+12)*trip {
+			t.Errorf("%d readers ahead of a writer had the lock after %v", n, took)
+		}
+		if at := <-writer; at.Before(read.Add(-trip)) {
+			t.Errorf("the writer had the lock %v before the last reader gave it back", read.Sub(at))
+		}
+	})
+}

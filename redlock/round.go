@@ -279,16 +279,6 @@ func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
 	return w.lease, err
 }
 
-// tryAlone is a round of a reader that follows another one: see [wait.ErrAlone]. On an error the call goes back into its line, where it keeps its place.
-//
-//go:noinline
-func (w *waiter) tryAlone(ctx context.Context) (err error) {
-	var n int
-	w.lease, n, err = w.m.rounds(ctx, "")
-	w.Rounds += n
-	return err
-}
-
 // Terms implements wait.Face, as all that follows.
 func (w *waiter) Terms() wait.Terms {
 	ls := &w.m.ls
@@ -309,6 +299,13 @@ func (w *waiter) Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool
 	return end, lease != nil
 }
 
+func (w *waiter) Alone(ctx context.Context) bool {
+	lease, n, _ := w.m.rounds(ctx, "")
+	w.lease = lease
+	w.Rounds += n
+	return lease != nil
+}
+
 func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	r := round{a, w.m.c, &w.m.ls}
 	err := r.why(end, r.failed(end, true))
@@ -316,7 +313,8 @@ func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	if e := failedRound(err); e != nil {
 		f.Final, f.Silent = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable)
 		f.Hurried = e.hurried && !errors.Is(r.c.keeper.Board.Ready(), ErrUnreachable) // what the client knows, no round hides
-		f.Deaf = f.Hurried && end.Took < r.c.shortestRound()
+		_, _, silent := a.Call.Sets()
+		f.Deaf = f.Hurried && end.Took < r.c.shortestRound() && silent != 0 // a lane that knows that its master is down answers at once
 		f.Saw = waiting.Round{RetryAfter: e.RetryAfter, Granted: e.Granted > 0, MayVote: e.Granted + e.Held + e.silent,
 			Held: errors.Is(e, ErrHeld), Recovering: errors.Is(e, ErrRecovering)}
 	}

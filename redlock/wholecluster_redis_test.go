@@ -169,10 +169,11 @@ func (w *whole) countsAHandFor(t testing.TB, name string) {
 	if len(places) != 1 {
 		t.Fatalf("places %q", places)
 	}
-	holder, _ := protocol.ParsePlace(places[0])
+	place := strings.SplitN(places[0], "/", 3) // with its mode and state
+	holder := place[0]
 	stamp, err := w.Direct[0].Get(t.Context(), "redlock:alive:{"+w.tags[0]+"}:"+holder[:36]).Result()
 	noErr(t, err)
-	hand := strings.Join([]string{key, holder, fmt.Sprint(held.Token() + 1), stamp, "2000"}, "\x00")
+	hand := strings.Join([]string{key, holder, fmt.Sprint(held.Token() + 1), stamp, "2000", place[2]}, "\x00")
 	noErr(t, w.Direct[0].Publish(t.Context(), protocol.Wake(holder[:36]), hand).Err())
 	select {
 	case o := <-got:

@@ -15,8 +15,8 @@ func (m *masters) fit(text string) string {
 	case m.cluster != "":
 		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
 	case m.file != "":
-		file := word(m.file)
-		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+file, "--from URLS --to URLS", "--nodes-file "+file+" --to-nodes-file NEW_FILE").Replace(text)
+		// The list of this command is the old one of some changes that are advised, and the new one of others.
+		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+word(m.file), "--from URLS --to URLS", "--nodes-file OLD_FILE --to-nodes-file NEW_FILE").Replace(text)
 	}
 	flags := ""
 	for i, v := range m.tls.values() {

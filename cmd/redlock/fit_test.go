@@ -13,7 +13,7 @@ import (
 func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 	const advice = "redlock init --nodes NEW_URLS, or redlock status --nodes URLS"
 	file2 := masters{file: "urls"}
-	if got := file2.fit("redlock reconfigure --from URLS --to URLS"); got != "redlock reconfigure --nodes-file urls --to-nodes-file NEW_FILE" {
+	if got := file2.fit("redlock reconfigure --from URLS --to URLS"); got != "redlock reconfigure --nodes-file OLD_FILE --to-nodes-file NEW_FILE" {
 		t.Error(got)
 	}
 	list, cluster, file := masters{}, masters{cluster: "redis://one"}, masters{file: "urls"}

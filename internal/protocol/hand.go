@@ -20,6 +20,7 @@ type Hand struct {
 	Vote  int64         // the token
 	Stamp time.Duration // of the sign of life that the master read when it gave the vote, on the client's clock
 	TTL   time.Duration // of the vote
+	State string        // the record state in which the master voted: see Node.VotingState
 }
 
 // Liveness is how long a client's places stay in the masters' queues without a sign of life. A vote that a release hands to a place
@@ -49,7 +50,7 @@ func ParsePlace(place string) (field string, mode Mode) {
 // ParseHand reads a message. ok is false if it is none of a Hand: a wake has fewer words.
 func ParseHand(payload string) (h Hand, ok bool) {
 	words := strings.Split(payload, "\x00")
-	if len(words) != 5 {
+	if len(words) != 6 {
 		return Hand{}, false
 	}
 	vote, err1 := strconv.ParseInt(words[2], 10, 64)
@@ -58,5 +59,5 @@ func ParseHand(payload string) (h Hand, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil || vote <= 0 || ttl <= 0 {
 		return Hand{}, false
 	}
-	return Hand{Key: words[0], Field: words[1], Vote: vote, Stamp: time.Duration(stamp), TTL: time.Duration(ttl) * time.Millisecond}, true
+	return Hand{Key: words[0], Field: words[1], Vote: vote, Stamp: time.Duration(stamp), TTL: time.Duration(ttl) * time.Millisecond, State: words[5]}, true
 }

@@ -127,7 +127,7 @@ func TestHand_release_votesForTheHead(t *testing.T) {
 					t.Fatalf("%+v", r)
 				}
 				field := protocol.NewLock(handLock, mode).Field(bob + ":7")
-				want := protocol.Hand{Key: handLock, Field: field, Vote: 2, Stamp: stamp, TTL: liveness}
+				want := protocol.Hand{Key: handLock, Field: field, Vote: 2, Stamp: stamp, TTL: liveness, State: votingState(1).String()}
 				if got, wakes := q.hands(); len(got) != 1 || got[0] != want || len(wakes) != 0 {
 					t.Errorf("messages %+v and wakes %q, want %+v", got, wakes, want)
 				}

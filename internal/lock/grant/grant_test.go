@@ -212,9 +212,14 @@ func (w *world) follow(confirmedBy, missing uint64) {
 	}
 }
 
+// valid checks invariants 2 to 4, and that no other masters than all are in a set.
+func (g *Grant) valid() bool {
+	return (g.votes|g.places)&^g.maybe == 0 && g.votes&g.places == 0 && (g.votes|g.maybe|g.counted)&^g.all == 0 && (!g.released || g.maybe == 0)
+}
+
 func (w *world) check() {
 	w.t.Helper()
-	if !w.g.Valid() {
+	if !w.g.valid() {
 		w.t.Fatalf("invalid: %+v", w.g)
 	}
 	for i := range masters {
@@ -314,7 +319,7 @@ func (w *world) release(i int) {
 	late := w.g.TopUp(i, w.now)
 	w.g.ToppedUp(i, late, w.now)
 	w.count()
-	if w.g.Votes() != 0 || !w.g.Valid() {
+	if w.g.Votes() != 0 || !w.g.valid() {
 		w.t.Fatalf("after the release: %+v", w.g)
 	}
 }
@@ -413,17 +418,22 @@ func TestGrant_short_untilExtended(t *testing.T) {
 	}
 }
 
-// A vote that was handed ends long before span. What an extend finds on its master after that may have been put back.
+// A vote that was handed ends long before span. What an extend finds on its master after that may have been put back. A vote of a reply, in the same
+// round, lasts for span.
 func TestGrant_handedVote_countsAsLongAsItLasts(t *testing.T) {
 	const from, lasts = 10 * time.Second, 3 * time.Second
 	for _, tc := range []struct {
 		at     time.Duration
 		counts bool
 	}{{from + lasts, true}, {from + lasts + 1, false}} {
-		g := New(need, all, from, from+lasts, span)
+		g := New(need, all, from, from+span, span)
 		g.CountAcquire(Answers{Granted: all})
+		g.Handed(0, from+lasts)
 		if got := g.Seen(0, from+time.Second, tc.at, false); got != tc.counts || g.Votes()&1 != 0 != tc.counts {
 			t.Errorf("at %v: %v, votes %b", tc.at, got, g.Votes())
+		}
+		if !g.Seen(1, from+time.Second, from+span, false) {
+			t.Error("a vote of a reply does not last for span")
 		}
 	}
 }
@@ -432,7 +442,7 @@ func TestGrant_handedVote_countsAsLongAsItLasts(t *testing.T) {
 func TestGrant_placeOfAReplacedMaster_doesNotCount(t *testing.T) {
 	g := New(need, all, 0, span, span)
 	g.CountAcquire(Answers{Granted: 0b00111, Places: 0b11000, Maybe: 0b11000})
-	if !g.Seen(3, span/2, span/2, false) || g.Seen(4, span/2, span/2, true) || g.Places() != 0b01000 || g.Votes() != 0b00111 || !g.Valid() {
+	if !g.Seen(3, span/2, span/2, false) || g.Seen(4, span/2, span/2, true) || g.Places() != 0b01000 || g.Votes() != 0b00111 || !g.valid() {
 		t.Errorf("%+v", g)
 	}
 }

@@ -3,6 +3,8 @@
 package hold
 
 import (
+	"math/bits"
+
 	"github.com/redlock-go/redlock/internal/lock/grant"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -32,7 +34,13 @@ func (v *votes) count() (silent uint64) {
 		v.placedAs = v.acquire.PlacedAs(v.placedAs, fresh)
 	}
 	v.answered |= definite
+	before := v.grant.Votes()
 	v.grant.CountAcquire(answers)
+	for set := v.acquire.Handed() & v.grant.Votes() &^ before; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros64(set)
+		vote, _ := v.acquire.HandedVote(i)
+		v.grant.Handed(i, vote.Until)
+	}
 	if answers.Silent == 0 {
 		v.dropAcquire()
 	}

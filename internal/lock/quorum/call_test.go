@@ -89,10 +89,10 @@ func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 	const field = "h:write"
 
 	q := call()
-	if q.Hand(0, "other:write", vote) || q.Hand(0, "h", vote) {
+	if q.Hand(0, "other:write", "7", vote) || q.Hand(0, "h", "7", vote) || q.Hand(0, field, "8", vote) {
 		t.Error("a vote for another holder counts")
 	}
-	if !q.Hand(0, field, vote) || q.Hand(0, field, Vote{Token: 6}) || q.Won() {
+	if !q.Hand(0, field, "7", vote) || q.Hand(0, field, "7", Vote{Token: 6}) || q.Won() {
 		t.Error("a vote before the reply")
 	}
 	reply(q, 0, held) // it was queued, and then handed the vote: the reply is the older of the two
@@ -101,7 +101,10 @@ func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 	if granted, _, _ := q.Sets(); granted != 0b101 || !q.Won() || q.Tokens().Max != 5 {
 		t.Errorf("granted %b, %+v", granted, q.Tokens())
 	}
-	if q.Hand(2, field, vote) || !q.Hand(1, field, vote) || q.tally.Yes != 3 || q.tally.No != 0 {
+	if q.Hand(1, field, "8", vote) {
+		t.Error("a vote that another master gave, whose replica this one became")
+	}
+	if q.Hand(2, field, "7", vote) || !q.Hand(1, field, "7", vote) || q.tally.Yes != 3 || q.tally.No != 0 {
 		t.Errorf("a vote after the reply: %+v", q.tally)
 	}
 	if v, ok := q.HandedVote(0); !ok || v != vote || q.Handed() != 0b011 {
@@ -117,13 +120,13 @@ func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 
 	q = call()
 	reply(q, 0, protocol.Reply{Outcome: protocol.NotSent})
-	if q.Hand(0, field, vote) {
+	if q.Hand(0, field, "7", vote) {
 		t.Error("a vote of a master that was not asked")
 	}
 
 	q = call()
 	q.End()
-	if q.Hand(0, field, vote) || q.Won() {
+	if q.Hand(0, field, "7", vote) || q.Won() {
 		t.Error("a vote counts that is given back")
 	}
 }

@@ -27,9 +27,12 @@ type Vote struct {
 	From, Until time.Duration // the vote counts
 }
 
-// Hand takes a vote that master i gave to the call's holder, because another holder released the
+// Hand takes a vote that master i gave to the call's holder in the voting state, because another holder released the
 // lock. The first answer of each master stands. hand says whether the call did not have that vote.
-func (q *Call) Hand(i int, field string, v Vote) bool {
+//
+// A vote that was given in another state than the place is not one of master i: a server that became a replica passes on what its master publishes,
+// and one of which two nodes have an address is heard twice (docs/safety.md A25).
+func (q *Call) Hand(i int, field, state string, v Vote) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	bit, op := uint64(1)<<i, &q.ops[i]
@@ -40,7 +43,12 @@ func (q *Call) Hand(i int, field string, v Vote) bool {
 		if op.Reply.Outcome == protocol.Granted || op.Reply.Outcome == protocol.NotSent { // it was not asked, and so gives no vote
 			return false
 		}
+		if op.Reply.Ticket != 0 && op.Reply.State != state {
+			return false
+		}
 		q.tally.Retract()
+	} else if q.m.Nodes[i].VotingState() != state { // that with which it was sent the acquire
+		return false
 	}
 	if q.votes == nil {
 		q.votes = make([]Vote, len(q.ops))

@@ -36,12 +36,13 @@ type Caller struct {
 	Lock *protocol.Lock
 
 	Waited bool // it began to wait
-	alone  bool // it left the line without its turn: see [ErrAlone]
+	asked  bool // ask is closed
 	// These are of a call that has ended: how many rounds it made, and how long the masters took to answer the last round of its line.
 	Rounds int
 	Trip   time.Duration
 
 	turn chan struct{} // closed when its turn has come; nil: it never was in a line
+	ask  chan struct{} // closed when it is to ask by itself: see followReaderLocked; nil: it is no reader, or the first
 	// ticket is its place in the order of all callers of all processes: when it came, on the masters' clocks.
 	ticket int64
 	joined time.Duration // when it began to wait
@@ -55,6 +56,8 @@ type Face interface {
 	// Win settles a round with the verdict. If the round gives a lease, it keeps that for the caller and says so. Else it says how the
 	// round ended.
 	Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool)
+	// Alone makes a round without a place, as one that does not wait, and says whether the caller has the lock.
+	Alone(ctx context.Context) bool
 	// Failed says what a round found that gave no lease. It may wait for masters that have not answered.
 	Failed(a *attempt.Attempt, end attempt.Lost) Failed
 }

@@ -4,7 +4,6 @@ package wait
 
 import (
 	"container/list"
-	"errors"
 
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -22,12 +21,12 @@ func (w *Lines) joinLocked(call *Caller) (*contender, *list.Element) {
 		ct = w.newContenderLocked(l)
 		w.contenders[k] = ct
 	}
-	call.turn, call.alone = readyTurn, false
-	if call.ticket == 0 { // else it was in the line before, and keeps its place in the order of all
-		call.ticket = w.ticketLocked()
-	}
+	call.turn, call.ticket = readyTurn, w.ticketLocked()
 	if ct.line.Len() > 0 {
 		call.turn = make(chan struct{})
+		if l.Mode == protocol.Read {
+			call.ask = make(chan struct{})
+		}
 	} else {
 		ct.turnLocked(call.ticket)
 	}
@@ -67,18 +66,15 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	defer w.mu.Unlock()
 	call := e.Value.(*Caller)
 	call.Trip = ct.trip
-	if call.alone {
-		return
-	}
 	if mine {
 		call.Rounds += ct.rounds
-	}
-	if granted && ct.l.Mode == protocol.Read && !w.closed {
-		ct.followReaderLocked(e)
 	}
 	first := ct.line.Front() == e
 	ct.line.Remove(e)
 	next := ct.line.Len() > 0
+	if granted && ct.l.Mode == protocol.Read {
+		ct.followReaderLocked()
+	}
 	if next && !first {
 		return
 	}
@@ -94,24 +90,20 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	ct.nextLocked(waiting.Event{Kind: waiting.Left, Granted: granted, Next: next && !w.closed, Now: w.Masters.Clock.Elapsed()})
 }
 
-// together is how many readers follow one that has the lock.
+// together is how many readers that wait ask by themselves at a time.
 const together = 64
 
-// ErrAlone is no failure: the call has left the line, because a reader before it has the lock. It is to ask once by itself, as one that does not wait,
-// and to call Lock again if others are before it. Readers hold a lock together: if each waited for its turn, each would wait for the trips of
-// all before it.
-var ErrAlone = errors.New("wait: a reader before has the lock")
-
-// followReaderLocked has those behind e ask by themselves.
-func (ct *contender) followReaderLocked(e *list.Element) {
-	for range together {
-		behind := e.Next()
-		if behind == nil {
-			return
+// followReaderLocked has those behind the first ask by themselves, because a reader has the lock, each once: if each waited for its turn, each
+// would wait for the trips of all before it, and readers hold a lock together. Their places in the line and in the order of all processes stay:
+// a master refuses them while a writer waits.
+func (ct *contender) followReaderLocked() {
+	left := together
+	for e := ct.line.Front(); e != nil && left > 0; e = e.Next() {
+		if call := e.Value.(*Caller); !call.asked && call.ask != nil && e != ct.line.Front() {
+			call.asked = true
+			close(call.ask)
+			left--
 		}
-		call := ct.line.Remove(behind).(*Caller)
-		call.alone = true
-		close(call.turn)
 	}
 }
 

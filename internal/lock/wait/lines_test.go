@@ -169,6 +169,8 @@ func (c *caller) Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool
 	return lost, ok
 }
 
+func (c *caller) Alone(context.Context) bool { return false }
+
 func (c *caller) Failed(*attempt.Attempt, attempt.Lost) Failed {
 	c.w.unlocked()
 	return Failed{Err: errFailed, Saw: waiting.Round{Held: true, MayVote: 3, RetryAfter: time.Minute}}
@@ -261,7 +263,7 @@ func TestLock_votesByMessages_takeTheLockWithoutAnotherRound(t *testing.T) {
 				t.Fatalf("%d votes were enough", i)
 			}
 			m.holder, m.places = m.places[0], nil
-			hand := strings.Join([]string{lockX.Key, m.holder, "7", "0", "3000"}, "\x00")
+			hand := strings.Join([]string{lockX.Key, m.holder, "7", "0", "3000", ""}, "\x00")
 			w.lines.Message(i, protocol.Namespace("").Wake(me), hand)
 			w.lines.Message(i, protocol.Namespace("").Wake(me), hand) // a message that comes twice counts once
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Lock waits for the caller's turn in this process, then contends with other processes. It returns nil when the caller's Face has the lock,
-// and [ErrAlone] to a reader that is to ask by itself.
+// Lock waits for the caller's turn in this process, then contends with other processes. It returns nil when the caller's Face has the lock.
 //
 // A round that gave no lease stays open while the contender sleeps, because masters may hand it their votes: see takeOpen. If they do not,
 // the next round begins when a master has woken the contender (see askWhenWoken), or when the contender's timer fires, because any message
@@ -37,19 +36,20 @@ func (w *Lines) Lock(ctx context.Context, call *Caller) (err error) {
 		ct.waits(ctx, call)
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
+	ask := call.ask
 	for !won && err == nil {
 		if ctx.Err() != nil { // select would choose at random, and two simulations of one seed would differ
 			err = ct.mayTry(ctx)
 			continue
 		}
 		select {
+		case <-ask:
+			ask = nil
+			won = call.Face.Alone(ctx)
 		case <-next:
 			switch {
 			case w.Over() != nil:
 				err = w.Over()
-				continue
-			case call.alone:
-				err = ErrAlone
 				continue
 			case mine && !ct.ready():
 				continue

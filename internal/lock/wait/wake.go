@@ -170,7 +170,7 @@ func (w *Lines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
 	}
 	v := quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + m.Drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
-		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.Hand(i, h.Field, v) {
+		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.Hand(i, h.Field, h.State, v) {
 			votes++
 			ct.votedLocked()
 		}

@@ -220,5 +220,5 @@ func (m *Master) hand(op *protocol.Request, to *place) {
 	m.grant(to.field, op.Lock.Mode, op.Hand)
 	m.drop(to.member)
 	stamp := m.signs[to.client()].text
-	m.say(protocol.Wake(to.client()), fmt.Sprintf("%s\x00%s\x00%d\x00%s\x00%d", m.lock, to.field, vote, stamp, op.Hand.Milliseconds()))
+	m.say(protocol.Wake(to.client()), fmt.Sprintf("%s\x00%s\x00%d\x00%s\x00%d\x00%s", m.lock, to.field, vote, stamp, op.Hand.Milliseconds(), m.State))
 }

@@ -21,7 +21,7 @@ type node struct {
 }
 
 // VotingState is that of a master that keeps its data.
-func (n node) VotingState() string { return "" }
+func (n node) VotingState() string { return state }
 
 func (n node) Submit(o *protocol.Op) bool {
 	_, ignored := o.To.(quorum.Ignore)
@@ -355,7 +355,7 @@ func (r *run) hears(i int, text string) {
 		if r.m.Drop == Over && h.Field == r.id(p.gen-1) {
 			h.Field = r.id(p.gen)
 		}
-		if r.call().Hand(i, h.Field, quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + h.TTL}) {
+		if r.call().Hand(i, h.Field, h.State, quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + h.TTL}) {
 			r.next(waiting.Event{Kind: waiting.Vote, Votes: r.votes()})
 			r.goesOn()
 		}

@@ -33,7 +33,7 @@ func init() {
 	votes(&mutants.OldPlaces, "which keeps places of other record states",
 		"given and not (fits and (state_of(first) or state) ~= state)", "given")
 	votes(&mutants.LongHand, "which hands votes of 30 s", "'1', liveness, -2, false", "'1', 10 * liveness, -2, false",
-		"given .. '\\0' .. liveness)", "given .. '\\0' .. 10 * liveness)")
+		"given .. '\\0' .. liveness .. ", "given .. '\\0' .. 10 * liveness .. ")
 	votes(&mutants.HandHeld, "which hands a lock that is not free", "fits and free and", "fits and")
 	votes(&mutants.RestUnseen, "which does not look whether the lock rests",
 		"if rester then\n    free,", "if false then\n    free,", "if not (refusal or found[3]) and", "if not refusal and",

@@ -6,7 +6,8 @@
 -- there if the place has been taken out of the queue already.
 --
 -- The message is last: so it tells of a vote that stands behind a counter that was raised, and that has
--- ended no sooner than its TTL after the stamp.
+-- ended no sooner than its TTL after the stamp. It names the record's state: a replica passes the message on, and
+-- a client must not take it for one of that server.
 local function hand(heir, given, lock, queue, nth, ticket)
   local holder, mode = string.match(heir, '^([^/]+)/(%a)')
   local token, _, text = raise(nth)
@@ -21,6 +22,6 @@ local function hand(heir, given, lock, queue, nth, ticket)
   if not ticket then
     try('zrem', queue, heir)
   end
-  try('publish', wake_channel(heir), lock .. '\0' .. holder .. '\0' .. text .. '\0' .. given .. '\0' .. liveness)
+  try('publish', wake_channel(heir), lock .. '\0' .. holder .. '\0' .. text .. '\0' .. given .. '\0' .. liveness .. '\0' .. state)
 end
 

@@ -36,22 +36,22 @@ func TestNew_failoverClient_searchNeverEnds_readyAndCloseReturn(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		noErr(t, r.Close())
-		if n := dials.Load(); n != 1 {
+		if n := dials.Load(); n < 2 || n > dialsAtOnce {
 			t.Errorf("%d searches at a time", n)
 		}
 	})
 }
 
 // What a dial returned is for the next caller, and for nobody who comes much later: it may be the server that was the master then.
-func TestOneDial_resultAfterItsCaller_nextOneHasItIfSoon(t *testing.T) {
+func TestSlowDial_resultAfterItsCaller_nextOneHasItIfSoon(t *testing.T) {
 	for _, tc := range []struct {
 		comes time.Duration // when the next caller does
 		dials int32
-	}{{3 * time.Second, 1}, {6 * time.Second, 1}, {8 * time.Second, 2}} {
+	}{{3 * time.Second, 2}, {6 * time.Second, 1}, {8 * time.Second, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			var dials, closed atomic.Int32
 			life, end := context.WithCancel(t.Context())
-			o := newOneDial(life, func(context.Context, string, string) (net.Conn, error) {
+			o := newSlowDial(life, func(context.Context, string, string) (net.Conn, error) {
 				dials.Add(1)
 				time.Sleep(5 * time.Second)
 				c, _ := net.Pipe()
@@ -65,8 +65,8 @@ func TestOneDial_resultAfterItsCaller_nextOneHasItIfSoon(t *testing.T) {
 			time.Sleep(tc.comes - time.Second)
 			c, err := o.connect(t.Context(), "tcp", "")
 			noErr(t, err)
-			if n, left := dials.Load(), closed.Load(); n != tc.dials || left != n-1 {
-				t.Errorf("after %v: %d dials, %d closed, want %d dials", tc.comes, n, left, tc.dials)
+			if n := dials.Load(); n != tc.dials {
+				t.Errorf("after %v: %d dials, want %d", tc.comes, n, tc.dials)
 			}
 			_ = c.Close()
 			_, _ = o.connect(hurried, "tcp", "") // it may begin one more, which the end of the node closes
@@ -88,4 +88,32 @@ type closes struct {
 func (c closes) Close() error {
 	c.n.Add(1)
 	return c.Conn.Close()
+}
+
+// The first dials are sent to a master that is gone, and hang. When another one was promoted, the next dial finds it.
+func TestSlowDial_firstOnesHang_nextOneFindsTheMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		never := make(chan struct{})
+		s := newSlowDial(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			if time.Since(began) < 6*time.Second {
+				<-never // as a handshake of TLS with a server that was stopped, which looks at no context
+				return nil, errors.New("the end")
+			}
+			c, _ := net.Pipe()
+			return c, nil
+		}, time.Second)
+		for time.Since(began) < 8*time.Second {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			c, err := s.connect(ctx, "tcp", "")
+			cancel()
+			if err == nil {
+				_ = c.Close()
+				close(never)
+				return
+			}
+		}
+		t.Error("nobody finds the master that was promoted after 6 s")
+		close(never)
+	})
 }
