@@ -53,7 +53,7 @@ bench-check: setup
 	.ci/bench-check
 
 # Changes one thing at a time in the packages that a lock rests on, and lists what no test
-# notices. make mutation SEED=7 BUDGET=30m ONLY=redlock/internal/ DEPTH=1
+# notices. make mutation SEED=7 BUDGET=30m ONLY=internal/lock/ DEPTH=1
 mutation: setup
 	$(GO) run ./internal/mutation -go "$(GO)" -seed $(or $(SEED),0) -budget $(or $(BUDGET),30m) \
 		-only "$(ONLY)" -depth $(or $(DEPTH),0)

@@ -81,7 +81,7 @@ func WithValue(value string) Option { return option(func(s *settings) { s.value 
 func WithPause(d time.Duration) Option { return option(func(s *settings) { s.pause = d }) }
 
 // WithLock sets options of the lock under the election: redlock.WithTTL bounds how long nobody leads
-// after a leader died. A term within a term, which redlock.WithReentry allows, announces nothing. A [redlock.WithOutageTimeout] has no effect: Run waits for masters as long as its
+// after a leader died, and is the same for all candidates. A term within a term, which redlock.WithReentry allows, announces nothing. A [redlock.WithOutageTimeout] has no effect: Run waits for masters as long as its
 // context allows.
 func WithLock(opts ...redlock.LockOption) Option {
 	return option(func(s *settings) { s.lock = append(s.lock, opts...) })

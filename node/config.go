@@ -31,6 +31,10 @@ type Config struct {
 	// QueueLimit is how many operations of callers may wait; what keeps leases that are held finds room for as many again. Default 16384. A
 	// master answers up to 512 operations a round trip, so most of a long queue is answered too late.
 	QueueLimit int
+	// Name is what the node is called, as ?name= in a URL, which goes before it. Default the address, and the database if that is not 0. Clients
+	// that reach one master in different ways must all use one name. A client from redis.NewFailoverClient needs one: what it has for an
+	// address is alike for all such clients.
+	Name string
 	// Tag is required for a Redis Cluster, and allowed for nothing else. The node is
 	// then one slot of the cluster, that of the tag, and all locks are named {tag}:name.
 	// [Open] takes it from the URL.

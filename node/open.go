@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	}
 	cfg = cfg.withDefaults()
 	r := &redisNode{
-		name: withDatabase(opts.Addr, opts.DB), opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,
+		name: cmp.Or(cfg.Name, withDatabase(opts.Addr, opts.DB)), opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,
 		wake:      make(chan struct{}, 1),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),

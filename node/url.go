@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name != "" {
+	if name = cmp.Or(name, cfg.Name); name != "" {
 		r.name = name
 	}
 	r.tls = files

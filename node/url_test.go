@@ -226,6 +226,26 @@ func TestNew_otherKindsOfClient_refusedByName(t *testing.T) {
 }
 
 // A cluster needs a tag, and nothing else may have one.
+// A name that is given is that of the node, and one in a URL goes before it.
+func TestConfig_name_isTheNodes(t *testing.T) {
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mine", SentinelAddrs: []string{"127.0.0.1:1"}})
+	defer client.Close()
+	for want, open := range map[string]func() (Node, error){
+		"m1":     func() (Node, error) { return New(client, Config{Name: "m1"}) },
+		"m2":     func() (Node, error) { return Open("redis-sentinel://a/mine", Config{Name: "m2"}) },
+		"of-url": func() (Node, error) { return Open("redis://a?name=of-url", Config{Name: "m3"}) },
+		"a:6379": func() (Node, error) { return Open("redis://a", Config{}) },
+		"m4":     func() (Node, error) { return Open("redis://a/7", Config{Name: "m4"}) },
+	} {
+		n, err := open()
+		noErr(t, err)
+		if n.Name() != want {
+			t.Errorf("the node is called %q, want %q", n.Name(), want)
+		}
+		noErr(t, n.Close())
+	}
+}
+
 func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, Username: "u", Password: "pw"})
 	defer cluster.Close()

@@ -290,9 +290,12 @@ func (m *Mutex) lockFor(ctx context.Context, limit time.Duration) (*Lease, error
 	if over != nil && ctx.Err() != nil { // it may have ended while the holder was named, after bounded
 		err, over = gaveUp(ctx, m.l, over.last), nil
 	}
-	m.tellAcquired(bounded, w.lease, err, w.began, w.Rounds, w.Waited)
 	if over != nil {
-		return nil, over.last
+		err = over.last
+	}
+	m.tellAcquired(bounded, w.lease, err, w.began, w.Rounds, w.Waited)
+	if err != nil {
+		return nil, err
 	}
 	if w.lease != nil {
 		w.lease.rebase(ctx)

@@ -223,8 +223,7 @@ func WithMaxWait(d time.Duration) LockOption {
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
 // is short against the TTL (Redlock page, step 2), and leaves a caller time for further rounds. If
 // the caller's time is short against the trips, a round waits for three trips, or for all that is left.
-// A round that a quorum grants ends with the answer that completes the quorum. It bounds the TTLs of
-// locks that share a name, too: see [WithTTL].
+// A round that a quorum grants ends with the answer that completes the quorum.
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout, s.nodeTimeoutSet = d, true })
 }

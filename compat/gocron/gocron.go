@@ -178,12 +178,13 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 		return fmt.Errorf("%w: a nil or zero Elector; make it with NewElector", redlock.ErrConfig)
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	lease, err := e.lease, e.err
+	e.mu.Unlock() // Err may be the first to see that the lease is over, and call an Observer that asks the Elector
 	switch {
-	case e.lease.Err() == nil:
+	case lease.Err() == nil:
 		return nil
-	case e.err != nil:
-		return fmt.Errorf("gocronlock: %w: %q: %w", election.ErrNotLeader, e.name, e.err)
+	case err != nil:
+		return fmt.Errorf("gocronlock: %w: %q: %w", election.ErrNotLeader, e.name, err)
 	}
 	return fmt.Errorf("gocronlock: %w: %q", election.ErrNotLeader, e.name)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -359,14 +360,24 @@ func TestElector_processWasStopped_leadsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		masters := simtest.New(3)
 		noErr(t, masters.Init(t.Context()))
-		client, err := masters.Open(t.Context(), nil)
+		var e *gocronlock.Elector
+		told := 0 // an Observer asks the Elector, within the IsLeader that is the first to see that the lease is over
+		ended := &event.Observer{Ended: func(event.End) {
+			if e.Lease() != nil {
+				told++
+			}
+		}}
+		client, err := masters.Open(t.Context(), nil, redlock.WithObserver(ended))
 		noErr(t, err)
 		defer client.Close()
-		e := gocronlock.NewElector(client.Client, "scheduler")
+		e = gocronlock.NewElector(client.Client, "scheduler")
 		defer e.Close()
 		leads(t, e)
 		client.Clock.Stop(redlock.DefaultTTL)
 		wantIs(t, e.IsLeader(t.Context()), election.ErrNotLeader)
+		if told != 1 {
+			t.Errorf("the Observer was told %d times", told)
+		}
 	})
 }
 

@@ -2,7 +2,12 @@
 
 // Package synclocker makes a sync.Locker of a lock, for code that takes nothing else.
 //
-//	l := synclocker.New(client.Mutex("invoice/4711"), func(err error) { log.Fatal(err) })
+//	l := synclocker.New(client.Mutex("invoice/4711"), func(err error) {
+//		if errors.Is(err, redlock.ErrLost) {
+//			log.Fatal(err) // the code under the lock goes on otherwise
+//		}
+//		log.Print(err) // Lock tries again
+//	})
 //	cond := sync.NewCond(l)
 //
 // A sync.Locker has neither a context nor an error, so it cannot say that the masters are down or that

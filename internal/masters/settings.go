@@ -47,7 +47,7 @@ func (s *Settings) Terms(nodes []node.Node) (names []string, terms *membership.T
 	slices.Sort(names)
 	for i := range names[1:] {
 		if names[i] == names[i+1] {
-			return nil, nil, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", errs.ErrConfig, names[i])
+			return nil, nil, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs, or Name in their node.Config)", errs.ErrConfig, names[i])
 		}
 	}
 	if s.NoRecovery {

@@ -79,7 +79,7 @@ const (
 	Retired     Phase = 'X' // its epoch is being left; takes nothing
 )
 
-// Nonce makes a text different from every text before. The driver draws 48 random bits for each View.
+// Nonce makes a text different from every text before. The driver draws 47 random bits for each View.
 type Nonce uint64
 
 const nonceBits = 48

@@ -105,9 +105,8 @@ type Acquire struct {
 	Mode   string        // "mutex", "read" or "write"
 	Took   time.Duration // from the call to its end
 	Waited bool          // a [Wait] came before
-	Rounds int           // that the caller made; it can be 0 if its turn in this process never came
-	// Err is nil if the lock was granted. It is context.DeadlineExceeded if the maximum wait (redlock.WithMaxWait) was over after a round; the
-	// caller gets the error of that round.
+	Rounds int           // that the caller made; it can be 0 if its turn in this process never came, or if the context or the client was over before
+	// Err is nil if the lock was granted. If the maximum wait (redlock.WithMaxWait) was over after a round, it is that of the round.
 	Err error
 
 	// These are of the lease, if it was granted.

@@ -298,7 +298,7 @@ func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
 	}
 }
 
-// nonce is 48 random bits, not 0.
+// nonce is 47 random bits, not 0.
 func (d *Driver) nonce() membership.Nonce { return membership.Nonce(d.cfg.Rand()&(1<<48-1) | 1) }
 
 // callEach puts a request to each master that has one and waits for the answers, for the time of one answer. The replies of
