@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -169,11 +170,12 @@ func (w *whole) countsAHandFor(t testing.TB, name string) {
 	if len(places) != 1 {
 		t.Fatalf("places %q", places)
 	}
-	place := strings.SplitN(places[0], "/", 3) // with its mode and state
-	holder := place[0]
+	holder, _ := protocol.ParsePlace(places[0])
+	state, err := w.Direct[0].HGet(t.Context(), protocol.Namespace("").Record(w.tags[0]), membership.FieldState).Result()
+	noErr(t, err)
 	stamp, err := w.Direct[0].Get(t.Context(), "redlock:alive:{"+w.tags[0]+"}:"+holder[:36]).Result()
 	noErr(t, err)
-	hand := strings.Join([]string{key, holder, fmt.Sprint(held.Token() + 1), stamp, "2000", place[2]}, "\x00")
+	hand := strings.Join([]string{key, holder, fmt.Sprint(held.Token() + 1), stamp, "2000", state}, "\x00")
 	noErr(t, w.Direct[0].Publish(t.Context(), protocol.Wake(holder[:36]), hand).Err())
 	select {
 	case o := <-got:
