@@ -69,6 +69,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	ident.NoReaders = forReaders
 	c.ident = ident
 	if err := ident.Check(); err != nil {
+		r.sub.refuse() // such as a replica, which passes on what its master publishes
 		return err
 	}
 	c.epoch, c.wire.Voting, c.wire.Quarantined = unknownState, unknownState, unknownState

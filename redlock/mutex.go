@@ -282,7 +282,9 @@ func (m *Mutex) lockFor(ctx context.Context, limit time.Duration) (*Lease, error
 	err := m.c.lines.Lock(bounded, &w.Caller)
 	over, _ := err.(*gaveUpError)
 	if over != nil && over.last == nil && ctx.Err() == nil { // no round was made in time
-		w.lease, w.Rounds, err = m.rounds(ctx, "")
+		var n int
+		w.lease, n, err = m.rounds(ctx, "")
+		w.Rounds += n
 		lease, err := w.ended(ctx, err)
 		return lease, m.nameOwner(ctx, err)
 	}

@@ -241,8 +241,9 @@ func tryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease
 			try(i, func() (*Lease, error) {
 				defer m.c.lines.Leave()
 				lease, err := r.conclude()
+				lease, err = unbounded(ctx, lease, err)
 				m.tellAcquired(bounded, lease, err, r.Start, 1, false)
-				return unbounded(ctx, lease, err)
+				return lease, err
 			})
 		}
 	}

@@ -43,8 +43,8 @@
 --   REDLOCK STATE <state>    the record has another state
 --   REDLOCK COUNTER <value>  the counter is no whole number from 0 to below 2^53
 --
--- A hand publishes lock, field, token, stamp and TTL on the channel of the place's client, with
--- a NUL between them.
+-- A hand publishes lock, field, token, stamp, TTL and record state on the channel of the place's
+-- client, with a NUL between them.
 --
 -- A lock is a hash at its name with a TTL. Each field is a holder, its value the hold count.
 -- That is Redisson's layout.

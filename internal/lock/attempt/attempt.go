@@ -67,6 +67,7 @@ type Won struct {
 	Lock        *protocol.Lock
 	Holder      string
 	Token       int64
+	Start       time.Duration // of the attempt
 	From, Until time.Duration // the votes count: the earliest from From, and a quorum of them until Until
 	Granted     time.Duration // now
 	Short       bool          // a quorum needs votes that a master handed, which end sooner than others
@@ -150,7 +151,7 @@ func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, 
 	if until-now <= set.MinValidity || now-since > grant.Late(full)-m.Drift.Constant || (short || handed) && set.Whole || a.Ctx.Err() != nil {
 		return won, false
 	}
-	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true
+	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, Start: a.Start, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true
 }
 
 // lasts returns from when the earliest of the votes of the masters in the set counts, since when a quorum of them does, and until

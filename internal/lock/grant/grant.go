@@ -54,11 +54,11 @@ type Grant struct {
 	proved   []time.Duration // of each vote, when the last request began that its master answered with "the vote is there"
 }
 
-// New returns the grant of a round that was won: the earliest of its votes counts from the time
+// New returns the grant of a round that was won, whose acquire began at acquired: the earliest of its votes counts from the time
 // from, and a quorum of them until the time until. need is the quorum, all are the masters, and
 // span is the validity of an extend that took no time.
-func New(need int, all uint64, from, until, span time.Duration) Grant {
-	return Grant{need: need, all: all, from: from, until: until, span: span, acquired: from, proved: make([]time.Duration, bits.Len64(all))}
+func New(need int, all uint64, acquired, from, until, span time.Duration) Grant {
+	return Grant{need: need, all: all, from: from, until: until, span: span, acquired: acquired, proved: make([]time.Duration, bits.Len64(all))}
 }
 
 // Until is the end of validity.

@@ -254,7 +254,7 @@ func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
 
 // walk takes a grant through steps.
 func walk(t *testing.T, steps []byte) {
-	w := &world{t: t, g: New(need, all, 0, span, span), silent: all}
+	w := &world{t: t, g: New(need, all, 0, 0, span, span), silent: all}
 	for i := range need {
 		w.answer(i, true, false, false)
 	}
@@ -336,7 +336,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 		"an extend without a quorum": {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0, 0) }, false},
 		"an extend that lost":        {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0b01100, 0) }, false},
 	} {
-		g := New(need, all, 0, span, span)
+		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: all})
 		g.Extended(time.Second, 0b11110, 0b00001, 0)
 		sent := g.TopUp(0, 2*time.Second)
@@ -357,7 +357,7 @@ func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
 		after  time.Duration // since the extend that won
 		counts bool
 	}{{span / 3, true}, {span/3 + 1, false}} {
-		g := New(need, all, 0, span, span)
+		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: 0b00111})
 		g.Extended(time.Second, 0b00111, 0, 0)
 		g.ToppedUp(3, g.TopUp(3, time.Second), time.Second+tc.after)
@@ -381,7 +381,7 @@ func TestGrant_voteLastHeardOfLongAgo_doesNotCount(t *testing.T) {
 		after  time.Duration
 		counts bool
 	}{{span, true}, {span + 1, false}} {
-		g := New(need, all, 0, span, span)
+		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: 0b01111})
 		half := g.span / 2
 		for i := range 3 {
@@ -404,7 +404,7 @@ func TestGrant_short_untilExtended(t *testing.T) {
 		until time.Duration
 		short bool
 	}{{from + 3*time.Second, true}, {from + span - 1, true}, {from + span, false}, {from + span + time.Second, false}} {
-		g := New(need, all, from, tc.until, span)
+		g := New(need, all, from, from, tc.until, span)
 		g.CountAcquire(Answers{Granted: all})
 		if g.Short() != tc.short {
 			t.Errorf("from %v to %v: short %v", from, tc.until, g.Short())
@@ -426,7 +426,7 @@ func TestGrant_handedVote_countsAsLongAsItLasts(t *testing.T) {
 		at     time.Duration
 		counts bool
 	}{{from + lasts, true}, {from + lasts + 1, false}} {
-		g := New(need, all, from, from+span, span)
+		g := New(need, all, from, from, from+span, span)
 		g.CountAcquire(Answers{Granted: all})
 		g.Handed(0, from+lasts)
 		if got := g.Seen(0, from+time.Second, tc.at, false); got != tc.counts || g.Votes()&1 != 0 != tc.counts {
@@ -438,9 +438,19 @@ func TestGrant_handedVote_countsAsLongAsItLasts(t *testing.T) {
 	}
 }
 
+// A vote of a reply lasts for span from the beginning of its acquire, which may be before all votes that were handed.
+func TestGrant_lateReplyBesideHandedVotes_countsFromTheAcquire(t *testing.T) {
+	const acquired, from = 10 * time.Second, 12 * time.Second
+	g := New(need, all, acquired, from, from+3*time.Second, span)
+	g.CountAcquire(Answers{Granted: all})
+	if !g.Seen(0, acquired+span, acquired+span, false) || g.Seen(1, acquired+span, acquired+span+1, false) {
+		t.Error("it does not count as long as it lasts")
+	}
+}
+
 // A place counts while its master has the data with which it gave it.
 func TestGrant_placeOfAReplacedMaster_doesNotCount(t *testing.T) {
-	g := New(need, all, 0, span, span)
+	g := New(need, all, 0, 0, span, span)
 	g.CountAcquire(Answers{Granted: 0b00111, Places: 0b11000, Maybe: 0b11000})
 	if !g.Seen(3, span/2, span/2, false) || g.Seen(4, span/2, span/2, true) || g.Places() != 0b01000 || g.Votes() != 0b00111 || !g.valid() {
 		t.Errorf("%+v", g)
@@ -448,7 +458,7 @@ func TestGrant_placeOfAReplacedMaster_doesNotCount(t *testing.T) {
 }
 
 func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
-	g := New(need, all, 10*time.Second, 10*time.Second+span, span)
+	g := New(need, all, 10*time.Second, 10*time.Second, 10*time.Second+span, span)
 	for _, tc := range []struct {
 		now, trusted time.Duration
 		want         Standing

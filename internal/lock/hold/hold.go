@@ -89,7 +89,7 @@ const (
 func (h *Hold) Init(r *Renewer, w *attempt.Won, terms Terms, s *Share) {
 	m := r.Masters
 	h.r, h.Lock, h.Terms, h.Holder, h.Token, h.Start, h.Granted = r, w.Lock, terms, w.Holder, w.Token, w.From, w.Granted
-	h.votes = votes{grant: grant.New(m.Need, m.All, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}
+	h.votes = votes{grant: grant.New(m.Need, m.All, w.Start, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}
 	h.slot.pos = -1
 	s.h = h
 	h.shares.add(s)

@@ -174,7 +174,7 @@ func TestRenewer_manyHolds_handedLeaseFirst(t *testing.T) {
 		}
 		time.Sleep(terms.Every - 500*time.Millisecond)
 		now, handed := c.m.Clock.Elapsed(), new(Hold)
-		handed.Init(c.r, &attempt.Won{Lock: protocol.NewLock("y", protocol.Plain), Holder: "handed", Token: 6, From: now,
+		handed.Init(c.r, &attempt.Won{Lock: protocol.NewLock("y", protocol.Plain), Holder: "handed", Token: 6, Start: now, From: now,
 			Until: now + c.m.Drift.Validity(protocol.Liveness, 0), Granted: now, Call: acquire(c.m)}, terms, new(Share))
 		if !c.r.Add(handed, now+protocol.Liveness/3) {
 			t.Fatal("not added")

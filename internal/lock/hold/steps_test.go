@@ -96,7 +96,7 @@ func acquire(m *quorum.Masters) *quorum.Call {
 // keep makes h the hold of a call that was granted now, and gives it to the renewer.
 func keep(r *Renewer, h *Hold, call *quorum.Call, terms Terms, share *Share) bool {
 	now := r.Masters.Clock.Elapsed()
-	h.Init(r, &attempt.Won{Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", Token: grantedVote.Token, From: now,
+	h.Init(r, &attempt.Won{Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", Token: grantedVote.Token, Start: now, From: now,
 		Until: now + r.Masters.Drift.Validity(terms.TTL, 0), Granted: now, Call: call}, terms, share)
 	return r.Add(h, now+terms.Every)
 }

@@ -156,7 +156,7 @@ func (q *Call) Receive(op *protocol.Op) {
 	if q.m.Voted != nil && op.Kind == protocol.Acquire {
 		q.m.Voted(op.Index, q.req.Lock, &op.Reply)
 	}
-	if op.Reply.Ticket != 0 {
+	if q.req.Wait != nil {
 		op.Reply.State = q.m.Nodes[op.Index].VotingState()
 	}
 	q.mu.Lock()

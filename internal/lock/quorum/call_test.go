@@ -118,6 +118,13 @@ func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 		t.Errorf("the places were given with the data %q", as)
 	}
 
+	for _, outcome := range []protocol.Outcome{protocol.Refused, protocol.Unknown, protocol.Held} {
+		q = call()
+		reply(q, 0, protocol.Reply{Outcome: outcome})
+		if q.Hand(0, field, "8", vote) || !q.Hand(0, field, "7", vote) {
+			t.Errorf("after the answer %v a vote counts if it is of the master's own state", outcome)
+		}
+	}
 	q = call()
 	reply(q, 0, protocol.Reply{Outcome: protocol.NotSent})
 	if q.Hand(0, field, "7", vote) {

@@ -43,7 +43,7 @@ func (q *Call) Hand(i int, field, state string, v Vote) bool {
 		if op.Reply.Outcome == protocol.Granted || op.Reply.Outcome == protocol.NotSent { // it was not asked, and so gives no vote
 			return false
 		}
-		if op.Reply.Ticket != 0 && op.Reply.State != state {
+		if op.Reply.State != state {
 			return false
 		}
 		q.tally.Retract()

@@ -54,7 +54,7 @@ func (w *Lines) Lock(ctx context.Context, call *Caller) (err error) {
 			case mine && !ct.ready():
 				continue
 			case !mine:
-				mine = true
+				mine, ask = true, nil // its rounds have a place
 				if err = ct.outage(call); err != nil {
 					continue // the callers before got the same error
 				}
