@@ -27,8 +27,8 @@
 //   - (b) recovery is on, as it is by default;
 //   - (c) all clients have the same list of masters, the same maximum TTL and the same drift,
 //     which the scripts enforce;
-//   - (d) no master's data set is rolled back while the master runs on, and no client's process
-//     is copied while it runs;
+//   - (d) no master's data set is rolled back, or loses a part to a slot's move that is given up,
+//     while the master runs on, and no client's process is copied while it runs;
 //   - (e) a master that was replaced by its replica gives no more votes when the wait of the
 //     replica begins;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels

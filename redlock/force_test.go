@@ -167,6 +167,22 @@ func TestForceUnlock_whoDoesNotHoldIt_isNotTouched(t *testing.T) {
 	})
 }
 
+// The same, where whoever has the lock has it rest: its period goes on.
+func TestForceUnlock_whoDoesNotHoldIt_restOfTheHolderStays(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x", redlock.WithMinHold(time.Hour)))
+		c.hold("stranger", time.Minute, 0, 1)
+		c.masters[4].Pause()
+		wantErr(t, b.ForceUnlock(t.Context(), "x", "stranger"), redlock.ErrUnconfirmed)
+		c.masters[4].Resume()
+		time.Sleep(time.Second) // a release that is kept for it would have come
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		_, err := b.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+	})
+}
+
 // Clients lock, masters pause and lose messages and votes, and an operator forces whom it finds. When
 // ForceUnlock has returned nil, that lease is over within a third of its TTL of its holder's time, or
 // when its validity ends, and its votes never come back. Tokens grow in the order of the grants.

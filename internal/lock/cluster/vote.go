@@ -99,7 +99,7 @@ func (v *voter) Bind(b protocol.Binding) {
 	if admit := b.Admit; admit != nil {
 		b.Admit = func(id protocol.Identity) error {
 			if err := admit(id); err != nil {
-				return fmt.Errorf("%w; one master of the cluster has the slots of two votes: give each a master of its own with redis-cli --cluster reshard", err)
+				return fmt.Errorf("%w; one master of the cluster has the slots of two votes: give each a master of its own with redis-cli --cluster reshard, once the slot has been there for the maximum TTL", err)
 			}
 			return nil
 		}

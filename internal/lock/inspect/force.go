@@ -29,15 +29,21 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	var had uint64            // the masters that have its vote or its rest
 	left, bare := a.MaxTTL, 0 // bare is how many masters have nobody's vote
 	lifts := make([]string, len(replies))
+	// A rest of another holder is lifted if that one has no quorum: then it has handed its lease off, or never had the lock. Else it is that of
+	// whoever has the lock, and nobody named it.
+	over := func(field string) bool { return field == holder || possible(field, replies, voted) < a.Masters.Need }
 	for i := range replies {
 		if at := replies[i].Inspected; at != nil {
 			if at.Votes && len(at.Votings) == 0 {
 				bare++
 			}
-			if at.Rest.Left > rest.Left {
-				rest = at.Rest
+			lifts[i] = holder
+			if over(at.Rest.Field) {
+				lifts[i] = cmp.Or(at.Rest.Field, holder)
+				if at.Rest.Left > rest.Left {
+					rest = at.Rest
+				}
 			}
-			lifts[i] = cmp.Or(at.Rest.Field, holder)
 			if at.Rest.Field == holder {
 				vote, had = at.Rest, had|1<<i
 			}

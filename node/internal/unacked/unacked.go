@@ -105,12 +105,23 @@ func (l *List) Add(r *protocol.Request) *Entry {
 		l.byKey = make(map[Key]*list.Element)
 	}
 	if l.order.Len() >= Max {
-		l.remove(l.order.Front())
+		l.remove(l.oldest())
 		l.dropped++
 	}
 	entry := &Entry{key: key, Req: kept, unread: l.unread[key]}
 	l.byKey[key] = l.order.PushBack(entry)
 	return entry
+}
+
+// oldest is what is dropped when there is no room: the oldest that lifts no rest, because a vote ends with its TTL, and a rest may last for a year.
+// If all lift one, it is the oldest.
+func (l *List) oldest() *list.Element {
+	for e := l.order.Front(); e != nil; e = e.Next() {
+		if e.Value.(*Entry).Req.Lift == "" {
+			return e
+		}
+	}
+	return l.order.Front()
 }
 
 func (l *List) remove(e *list.Element) {

@@ -70,7 +70,15 @@ func TestList_rest_isLiftedHoweverLate(t *testing.T) {
 
 func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
 	var u List
-	for i := range Max + 3 {
+	rests := release("x", "rests", second) // for longer than any vote lasts
+	rests.Lift = "rests"
+	u.Add(rests)
+	defer func() {
+		if u.byKey[Key{"x", protocol.Plain, "rests"}] == nil {
+			t.Error("a rest that is to be lifted was dropped")
+		}
+	}()
+	for i := range Max + 2 {
 		u.Add(release("x", fmt.Sprint(i), second))
 	}
 	if u.Len() != Max || u.dropped != 3 || len(u.byKey) != Max {
