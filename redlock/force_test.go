@@ -169,18 +169,25 @@ func TestForceUnlock_whoDoesNotHoldIt_isNotTouched(t *testing.T) {
 
 // The same, where whoever has the lock has it rest: its period goes on.
 func TestForceUnlock_whoDoesNotHoldIt_restOfTheHolderStays(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(), c.client()
-		lease := mustLock(t, a.Mutex("x", redlock.WithMinHold(time.Hour)))
-		c.hold("stranger", time.Minute, 0, 1)
-		c.masters[4].Pause()
-		wantErr(t, b.ForceUnlock(t.Context(), "x", "stranger"), redlock.ErrUnconfirmed)
-		c.masters[4].Resume()
-		time.Sleep(time.Second) // a release that is kept for it would have come
-		wantErr(t, lease.Unlock(t.Context()), nil)
-		_, err := b.Mutex("x").TryLock(t.Context())
-		wantErr(t, err, redlock.ErrHeld)
-	})
+	for _, unlocked := range []bool{false, true} { // before that
+		simulate(t, func(t *testing.T, c *cluster) {
+			a, b := c.client(), c.client()
+			lease := mustLock(t, a.Mutex("x", redlock.WithMinHold(time.Hour)))
+			if unlocked {
+				wantErr(t, lease.Unlock(t.Context()), nil)
+			}
+			c.hold("stranger", time.Minute, 0, 1)
+			c.masters[4].Pause()
+			wantErr(t, b.ForceUnlock(t.Context(), "x", "stranger"), redlock.ErrUnconfirmed)
+			c.masters[4].Resume()
+			time.Sleep(time.Second) // a release that is kept for it would have come
+			if !unlocked {
+				wantErr(t, lease.Unlock(t.Context()), nil)
+			}
+			_, err := b.Mutex("x").TryLock(t.Context())
+			wantErr(t, err, redlock.ErrHeld)
+		})
+	}
 }
 
 // Clients lock, masters pause and lose messages and votes, and an operator forces whom it finds. When

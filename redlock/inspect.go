@@ -145,7 +145,7 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 // them apart: the token of the next holder is larger. A lock that nobody renews ends by itself
 // within its TTL, so wait for that if you can.
 //
-// A rest of the lock ([WithMinHold]) ends with it. If the lease is over and only the rest is left, holder is the id of the
+// A rest of the lock ([WithMinHold]) ends with it, where a quorum of masters shows that the holder has the lock; else its own rest alone. If the lease is over and only the rest is left, holder is the id of the
 // [Holder] that is Resting.
 //
 // ForceUnlock returns nil when the holder cannot have a quorum any more: its votes are gone from so

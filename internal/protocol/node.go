@@ -29,7 +29,7 @@ type Node interface {
 	VotingState() string
 	// Unacknowledged returns how many releases the node keeps because the master has not
 	// acknowledged them. The node keeps 16384 at most and then drops the
-	// oldest; dropped counts those. A vote whose release was dropped ends with its TTL.
+	// oldest that lifts no rest; dropped counts those. A vote whose release was dropped ends with its TTL.
 	Unacknowledged() (kept int, dropped uint64)
 	// Trip is how long a round trip to the master takes, by its latest answers. It is 0 before the first connection, and while
 	// the master cannot be reached. It does no I/O.

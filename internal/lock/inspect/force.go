@@ -29,16 +29,21 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	var had uint64            // the masters that have its vote or its rest
 	left, bare := a.MaxTTL, 0 // bare is how many masters have nobody's vote
 	lifts := make([]string, len(replies))
-	// A rest of another holder is lifted if that one has no quorum: then it has handed its lease off, or never had the lock. Else it is that of
-	// whoever has the lock, and nobody named it.
-	over := func(field string) bool { return field == holder || possible(field, replies, voted) < a.Masters.Need }
+	// A rest of another holder is lifted if the one that was named has the lock, as it was seen: then it has adopted that lease, or a minority has the
+	// rest of an older one. Else it is the period of somebody whom nobody named, and who may have unlocked.
+	named := 0
+	for i := range replies {
+		if at := replies[i].Inspected; at != nil && slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return idOf(v.Field) == holder }) {
+			named++
+		}
+	}
 	for i := range replies {
 		if at := replies[i].Inspected; at != nil {
 			if at.Votes && len(at.Votings) == 0 {
 				bare++
 			}
 			lifts[i] = holder
-			if over(at.Rest.Field) {
+			if named >= a.Masters.Need || at.Rest.Field == holder {
 				lifts[i] = cmp.Or(at.Rest.Field, holder)
 				if at.Rest.Left > rest.Left {
 					rest = at.Rest
@@ -89,7 +94,7 @@ type force struct {
 // way too, but not where the vote was: so only these masters count.
 //
 // The rest of the holder itself may be on its way as well, because its grant is new. So a master that had no rest lifts that one. A master
-// with a rest lifts the rest that it has: a minority may have that of an older holder.
+// with a rest lifts the rest that it has, if the holder was seen to have the lock: a minority may have that of an older holder.
 func (a *Asker) force(ctx context.Context, f *force) error {
 	l, holder := f.l, f.holder
 	now := a.Clock.Elapsed()

@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Max is how many entries a list keeps. Beyond that the list drops the first entry, whose
+// Max is how many entries a list keeps. Beyond that the list drops the first entry that lifts no rest: its
 // vote ends with its TTL.
 const Max = 16384
 
