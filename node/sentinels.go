@@ -81,20 +81,21 @@ func (s *sentinels) masterAt(ctx context.Context, addr string) (master string, e
 	return master, err
 }
 
-// downAfter is the shortest down-after-milliseconds that a sentinel tells for the master. 0: none tells.
+// downAfter is the shortest down-after-milliseconds that a sentinel tells for the master. 0: none tells. All are asked at the same time: one that is
+// down costs a dial.
 func (s *sentinels) downAfter(ctx context.Context) (shortest time.Duration) {
-	var all []string // names and values in turns
+	told := make(chan time.Duration, len(s.addrs))
 	for _, addr := range s.addrs {
-		_ = s.at(ctx, addr, func(c *redis.Client) (err error) {
-			all, err = c.Do(ctx, "sentinel", "master", s.name).StringSlice()
-			return err
-		})
-		for i := 0; i+1 < len(all); i += 2 {
-			n, _ := strconv.Atoi(all[i+1])
-			d := time.Duration(n) * time.Millisecond
-			if all[i] == "down-after-milliseconds" && d > 0 && (shortest == 0 || d < shortest) {
-				shortest = d
-			}
+		go func() {
+			master := redis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
+			_ = s.at(ctx, addr, func(c *redis.Client) error { return c.Process(ctx, master) })
+			n, _ := strconv.Atoi(master.Val()["down-after-milliseconds"])
+			told <- time.Duration(n) * time.Millisecond
+		}()
+	}
+	for range s.addrs {
+		if d := <-told; d > 0 && (shortest == 0 || d < shortest) {
+			shortest = d
 		}
 	}
 	return shortest

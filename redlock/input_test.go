@@ -114,14 +114,20 @@ func TestOpen_masterTwice_refused(t *testing.T) {
 	ms.wantNoKeys("*")
 }
 
-// A second address of a master is refused too if it can be reached only after Open.
-func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
-	t.Parallel()
+// mastersOneOfThemTwice are two masters, and a second address of the first one, which refuses connections at first.
+func mastersOneOfThemTwice(t *testing.T) (*masters, *faultproxy.Proxy) {
 	ms := startMasters(t, 2, localredis.Config{})
 	p, err := faultproxy.Start(ms.servers[0].Addr())
 	noErr(t, err)
-	defer p.Close()
+	t.Cleanup(func() { p.Close() })
 	noErr(t, p.Refuse(true))
+	return ms, p
+}
+
+// A second address of a master is refused too if it can be reached only after Open.
+func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
+	t.Parallel()
+	ms, p := mastersOneOfThemTwice(t)
 	c, err := redlock.Open(t.Context(), append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
 	noErr(t, err)
 	defer c.Close()
@@ -140,11 +146,7 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 // Nor does that server hand its vote twice, to a caller that waits: it publishes it once, and both nodes hear it.
 func TestOpen_masterTwiceButDownAtFirst_handsOneVote(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 2, localredis.Config{})
-	p, err := faultproxy.Start(ms.servers[0].Addr())
-	noErr(t, err)
-	defer p.Close()
-	noErr(t, p.Refuse(true))
+	ms, p := mastersOneOfThemTwice(t)
 	open := func() *redlock.Client {
 		c, err := redlock.Open(t.Context(), append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
 		noErr(t, err)

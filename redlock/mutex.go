@@ -299,10 +299,8 @@ func (m *Mutex) lockFor(ctx context.Context, limit time.Duration) (*Lease, error
 	if err != nil {
 		return nil, err
 	}
-	if w.lease != nil {
-		w.lease.rebase(ctx)
-	}
-	return w.lease, err
+	w.lease.rebase(ctx)
+	return w.lease, nil
 }
 
 // outer finds the lease of this lock that ctx carries. It returns the lease if it is to be re-entered, or the field of its write vote if a read

@@ -139,6 +139,7 @@ func TestAcquired_everyCall_toldOnce(t *testing.T) {
 		giver, a := c.client(), c.client(redlock.WithObserver(told.observer()))
 		ticket, err := mustLock(t, giver.Mutex("given")).Transfer(t.Context())
 		wantErr(t, err, nil)
+		mustLock(t, giver.Mutex("taken"))
 		rw := a.RWMutex("rw")
 		both := multilock.New(a.Mutex("a"), a.Mutex("b"))
 		over, cancel := context.WithCancel(t.Context())
@@ -148,7 +149,8 @@ func TestAcquired_everyCall_toldOnce(t *testing.T) {
 			for what, lock := range map[string]func(context.Context) (*redlock.Lease, error){
 				"Lock": a.Mutex("x").Lock, "TryLock": a.Mutex("x").TryLock, "RWMutex.Lock": rw.Lock, "RLock": rw.RLock, "TryRLock": rw.TryRLock,
 				"WithMaxWait": a.Mutex("x", redlock.WithMaxWait(time.Second)).Lock, "no time": a.Mutex("x", redlock.WithMaxWait(1)).Lock,
-				"Adopt": func(ctx context.Context) (*redlock.Lease, error) { return a.Adopt(ctx, ticket) },
+				"WithMaxWait, taken": a.Mutex("taken", redlock.WithMaxWait(time.Second)).Lock,
+				"Adopt":              func(ctx context.Context) (*redlock.Lease, error) { return a.Adopt(ctx, ticket) },
 			} {
 				if e, _ := told.of(t, what+" "+when, 1, ctx, lock); refused && e.Rounds != 0 {
 					t.Errorf("%s %s: told of %d rounds", what, when, e.Rounds)

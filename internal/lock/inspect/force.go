@@ -25,51 +25,17 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	if err != nil {
 		return err
 	}
-	var vote, rest protocol.Voting
-	var had uint64            // the masters that have its vote or its rest
-	left, bare := a.MaxTTL, 0 // bare is how many masters have nobody's vote
-	lifts := make([]string, len(replies))
-	// A rest of another holder is lifted if the one that was named has the lock, as it was seen: then it has adopted that lease, or a minority has the
-	// rest of an older one. Else it is the period of somebody whom nobody named, and who may have unlocked.
-	named := 0
-	for i := range replies {
-		if at := replies[i].Inspected; at != nil && slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return idOf(v.Field) == holder }) {
-			named++
-		}
-	}
-	for i := range replies {
-		if at := replies[i].Inspected; at != nil {
-			if at.Votes && len(at.Votings) == 0 {
-				bare++
-			}
-			lifts[i] = holder
-			if named >= a.Masters.Need || at.Rest.Field == holder {
-				lifts[i] = cmp.Or(at.Rest.Field, holder)
-				if at.Rest.Left > rest.Left {
-					rest = at.Rest
-				}
-			}
-			if at.Rest.Field == holder {
-				vote, had = at.Rest, had|1<<i
-			}
-			for _, v := range at.Votings {
-				if idOf(v.Field) == holder {
-					vote, left, had = v, max(left, v.Left), had|1<<i
-				}
-			}
-		}
-	}
+	f, vote, left, bare := a.picture(replies, holder)
 	switch {
 	case possible(vote.Field, replies, has) < a.Masters.Need:
 		return fmt.Errorf("%w: %s; %q was not touched", errs.ErrNotHolder, holder, name)
 	case possible(vote.Field, replies, voted) < a.Masters.Need && slices.ContainsFunc(in.Holders, func(h Holder) bool { return !h.Resting && h.ID != holder }):
 		// It has handed its lease off. Its rest is that of whoever has it now, and outlives that lease too.
 		return fmt.Errorf("%w: %s has handed %q off, and %s has it now; it was not touched", errs.ErrNotHolder, holder, name, in.Holders[0].ID)
-	case had == 0:
+	case f.had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", errs.ErrUnreachable, name, holder)
 	}
-	f := force{l: a.Namespace.Lock(name, vote.Mode), holder: holder, rest: rest, lifts: lifts, had: had, lives: 2 * (left + a.Drift.Of(left)),
-		enough: len(a.Masters.Nodes) - a.Masters.Need + 1}
+	f.l, f.lives, f.enough = a.Namespace.Lock(name, vote.Mode), 2*(left+a.Drift.Of(left)), len(a.Masters.Nodes)-a.Masters.Need+1
 	// Only the lease of a Mutex is handed off, and nobody adopts one that is over. Whoever has the lock after its rest was lifted
 	// has waited for that.
 	f.handsOff = f.l.Mode == protocol.Plain && bare < f.enough
@@ -86,6 +52,49 @@ type force struct {
 	lives    time.Duration   // how long it is barred
 	enough   int             // masters without its vote, so that the others are no quorum
 	handsOff bool            // it may hand its lease off meanwhile
+}
+
+// picture is what the masters show of the holder: its vote or its rest, and for how long votes of it may last. bare is how many masters have
+// nobody's vote.
+func (a *Asker) picture(replies []protocol.Reply, holder string) (f force, vote protocol.Voting, left time.Duration, bare int) {
+	f, left = force{holder: holder, lifts: make([]string, len(replies))}, a.MaxTTL
+	for i := range replies {
+		at := replies[i].Inspected
+		if at == nil {
+			continue
+		}
+		if at.Votes && len(at.Votings) == 0 {
+			bare++
+		}
+		for _, v := range at.Votings {
+			if idOf(v.Field) == holder {
+				vote, left, f.had = v, max(left, v.Left), f.had|1<<i
+			}
+		}
+	}
+	// A rest of another holder is lifted if the one that was named has the lock, as it was seen: then it has adopted that lease, or a minority has the
+	// rest of an older one. Else it is the period of somebody whom nobody named, and who may have unlocked.
+	holds := bits.OnesCount64(f.had) >= a.Masters.Need
+	for i := range replies {
+		at := replies[i].Inspected
+		if at == nil {
+			continue
+		}
+		if at.Rest.Field == holder {
+			f.had |= 1 << i
+			if vote.Field == "" {
+				vote = at.Rest
+			}
+		}
+		f.lifts[i] = holder
+		if holds || at.Rest.Field == holder {
+			f.lifts[i] = cmp.Or(at.Rest.Field, holder)
+			if at.Rest.Left > f.rest.Left {
+				f.rest = at.Rest
+			}
+		}
+	}
+	return f, vote, left, bare
 }
 
 // force bars the holder on every master from coming back, releases what it has, and lifts the rest.
