@@ -270,7 +270,7 @@ func (c *Client) findTag() error {
 // initRenewer makes the renewer of the client's holds. The Observers are known by then.
 func (c *Client) initRenewer() {
 	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: c.tries.Propose, Events: hold.Events{
-		Released: c.lines.Released,
+		Released: c.lines.Released, Offer: c.lines.Offer,
 		Why:      c.keeper.Reason,
 		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
 		Ended:    toldAll(c.tells.ended),

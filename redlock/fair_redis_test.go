@@ -424,3 +424,60 @@ func givesUpPlaceOfNobody(t *testing.T, of func(c *redlock.Client) redlock.Locke
 	unlock(t, inTime(t, got, 5*time.Second).lease)
 	unlock(t, elsewhere)
 }
+
+// Callers of a process that hold the lock briefly take it over from one another, and still no process has more than its share: 17 locks in a row are
+// the grant by the queue and those that may follow it, and a process that comes late by its queue has two such runs.
+func TestLock_briefHolds_goRoundInAProcessThenOn(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	const callers, locks = 20, 1200
+	var (
+		mu    sync.Mutex
+		order []int // of each lock, the client
+		last  int64
+	)
+	var wg sync.WaitGroup
+	for i, c := range open(masters, 2) {
+		for range callers {
+			wg.Go(func() {
+				for {
+					lease, err := c.Mutex("lock").Lock(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					order = append(order, i)
+					over := len(order) >= locks
+					if lease.Token() <= last {
+						t.Errorf("token %d after %d", lease.Token(), last)
+					}
+					last = lease.Token()
+					mu.Unlock()
+					if err := lease.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+					if over {
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	runs, longest, run := 0, 0, 0
+	share := [2]int{}
+	for k, i := range order[:locks] {
+		share[i]++
+		if run++; k > 0 && order[k-1] != i {
+			runs, run = runs+1, 1
+		}
+		longest = max(longest, run)
+	}
+	t.Logf("shares %v, %d runs, the longest of %d", share, runs, longest)
+	if locks/max(runs, 1) < 4 {
+		t.Errorf("%d runs for %d locks: nobody takes over", runs, locks)
+	}
+	if least := min(share[0], share[1]); least < locks/4 {
+		t.Errorf("shares of %v: one process is left behind", share)
+	}
+}

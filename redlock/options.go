@@ -75,6 +75,7 @@ type lockSettings struct {
 	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
 	forOrder    time.Duration // not 0: see internals.ForOrder
+	adopted     bool          // the lease is another's, of which nobody knows whether its lock rests
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
 	maxWait     time.Duration // 0: until the context ends

@@ -141,7 +141,7 @@ func (r *round) grant(won *attempt.Won) *Lease {
 
 // terms are the settings that a hold needs.
 func (l *lockSettings) terms() hold.Terms {
-	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed}
+	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed, Kept: l.forOrder > 0 || l.adopted}
 }
 
 // every is the renewal interval.
@@ -290,6 +290,11 @@ func (w *waiter) Terms() wait.Terms {
 
 func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
 	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, &protocol.Request{Wait: place})
+	return &a
+}
+
+func (w *waiter) TakeOver(ctx context.Context, o *attempt.Offer) *attempt.Attempt {
+	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, o.Request())
 	return &a
 }
 

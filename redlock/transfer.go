@@ -100,7 +100,7 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 		return nil, err
 	}
 	defer c.lines.Leave()
-	m.ls.minHold = 0 // the lock rests already, since its grant
+	m.ls.minHold, m.ls.adopted = 0, true // the lock rests already, since its grant
 	// The voucher's token is proposed for this attempt alone: nobody knows who wrote it, and what the client has seen stays for its life.
 	//
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was

@@ -189,6 +189,31 @@ func TestHandoff_minimumHold_countsOn(t *testing.T) {
 	})
 }
 
+// A lease that was adopted may be of a lock that rests, also in a line whose callers take the lock over from one another: who is next waits until the
+// rest is over.
+func TestHandoff_minimumHoldInALineOfBriefHolds_countsOn(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client()
+		first := locked(t, c.client().Mutex("x"))
+		begun := time.Now()
+		brief := a.waits(t.Context())
+		rests := make(chan *redlock.Lease, 1)
+		go func() { rests <- locked(t, a.Mutex("x", redlock.WithMinHold(time.Minute))) }()
+		synctest.Wait()
+		next := a.waits(t.Context())
+		noErr(t, first.Unlock(t.Context()))
+		noErr(t, (<-brief).Unlock(t.Context()))
+		adopted, err := a.Adopt(t.Context(), handedOff(t, <-rests))
+		noErr(t, err)
+		noErr(t, adopted.Unlock(t.Context()))
+		noErr(t, (<-next).Unlock(t.Context()))
+		if wait := time.Since(begun); wait < time.Minute || wait > 63*time.Second {
+			t.Errorf("free after %v", wait)
+		}
+	})
+}
+
 func TestHandoff_badInput_refused(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()

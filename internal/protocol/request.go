@@ -90,6 +90,9 @@ type Request struct {
 	Place string // Dequeue: what a wake named
 	From  string // Adopt: the id of the holder whose vote it takes
 	Voted string // Adopt: [Node.VotingState] when the ticket for that vote was made
+	// Passed says that an Adopt takes the vote of a holder of its own client, which is over. No Voted goes with it: that vote may be removed
+	// whatever data it is in, so it may become this one.
+	Passed bool
 	// Lift is the holder whose rest of the lock a Release ends; empty: none.
 	Lift string
 	// Announce is the text of an [Announcement].

@@ -77,6 +77,9 @@ func TestScripts_commandsOfEachAct_asDocumented(t *testing.T) {
 		costs("adopt", func() {
 			granted(q.ask(protocol.Request{Kind: protocol.Adopt, Lock: plain, Holder: alice + ":4", From: carol + ":2", TTL: 10 * time.Second, Voted: votingState(1).String()}))
 		})
+		costs("take over within a process", func() {
+			granted(q.ask(protocol.Request{Kind: protocol.Adopt, Lock: plain, Holder: alice + ":6", From: alice + ":4", TTL: 10 * time.Second, Passed: true}))
+		})
 		var many []protocol.Request
 		for _, name := range []string{"a", "b", "c", "d"} {
 			l := protocol.NewLock(name, protocol.Plain)

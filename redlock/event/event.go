@@ -48,8 +48,8 @@ type Observer struct {
 	// error without it. It is not called for redlock.ErrConfig, redlock.ErrNotReentrant and redlock.ErrUpgrade, nor
 	// for a call with the context of a lease of the same lock, which enters that again or says why it cannot.
 	Acquired func(context.Context, Acquire)
-	// Voted is called for each answer of a master to a request for its vote, and for each vote that
-	// a release handed to a waiter. It is not called for the votes of an Adopt.
+	// Voted is called for each answer of a master to a request for its vote, for each vote that
+	// a release handed to a waiter, and for each that a caller took over from another one of this process. It is not called for the votes of an Adopt.
 	Voted func(Vote)
 	// Extended is called when an extend was decided, the client's own or one of redlock.Lease.Extend.
 	Extended func(Extend)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -14,6 +15,8 @@ import (
 type Events struct {
 	// Released is told that the release of a lock was sent, and not that it was confirmed: whoever asks next asks behind it.
 	Released func(*protocol.Lock)
+	// Offer has the next caller of this process take over a lock, and returns what it has of the offer. If there is none the function, or what it returns, is nil.
+	Offer func(attempt.Offer) *attempt.Offer
 	// Why returns why no quorum of masters votes, or "". It is called with a hold locked.
 	Why func() string
 	// GaveUp returns the error of a caller whose context ended.

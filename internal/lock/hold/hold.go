@@ -13,7 +13,7 @@
 //	| --------- | ----------------------- | ----------------------------------------------- | --------- |
 //	| held      | Extend, the renewer     | sends an extend to all masters                  | extending |
 //	| held      | its time is over        | tells the leases                                | ended     |
-//	| held      | Release                 | sends a release, which may hand the lock on     | ended     |
+//	| held      | Release                 | sends or offers it: it may hand the lock on     | ended     |
 //	| held      | GiveAway                | leaves the votes to an adopter                  | ended     |
 //	| held      | Surrender, Close        | tells the leases                                | ended     |
 //	| extending | a quorum confirmed      | a new end; puts missing votes back              | held      |

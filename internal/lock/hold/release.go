@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -61,12 +62,17 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	for rest := set &^ mayHand; rest != 0; rest &= rest - 1 {
 		call.Change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
 	}
-	call.Send(set)
-	call.Skip(m.All &^ set)
 	defer call.Done()
-	h.r.remove(h) // not before the releases are on their way: when no hold is left, Shutdown closes the connections
-	h.r.Events.Released(h.Lock)
-	v := call.Await(ctx, m.Timeout())
+	var v counting.Verdict
+	if o := h.offer(attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}, was); o != nil {
+		v = o.Await(ctx, m)
+	} else {
+		call.Send(set)
+		call.Skip(m.All &^ set)
+		h.Released()
+		h.r.Events.Released(h.Lock)
+		v = call.Await(ctx, m.Timeout())
+	}
 	switch {
 	case was != nil:
 		return was
@@ -75,6 +81,18 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	return h.unconfirmed(ctx, call, set)
 }
+
+// offer offers the lock to the next caller of this process, and returns what that has of it, or nil if there is none that may have it. A lock that
+// rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on.
+func (h *Hold) offer(o attempt.Offer, was error) *attempt.Offer {
+	if was != nil || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
+		return nil
+	}
+	return h.r.Events.Offer(o)
+}
+
+// Released says that the releases are on their way, or not needed. When the renewer has no hold any more, Shutdown closes the connections.
+func (h *Hold) Released() { h.r.remove(h) }
 
 // parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
 // next waiter.

@@ -73,6 +73,8 @@ type stage struct {
 	r     *Renewer
 	h     *Hold
 	share Share
+
+	giveUp context.CancelFunc // of who takes the lock over
 }
 
 const stageTTL, stageTimeout = 3 * time.Second, 500 * time.Millisecond

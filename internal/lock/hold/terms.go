@@ -16,6 +16,7 @@ type Terms struct {
 	MaxHold time.Duration // 0: renewed for as long as it is held
 	MinHold time.Duration // the lock rests for as long as that; 0: it does not
 	Fixed   bool          // the hold is not renewed
+	Kept    bool          // not passed on within the process: it is for an order alone, or was adopted, and nobody here knows whether it rests
 }
 
 // Margin is how long before the end of validity a holder is told that the lease is lost, whose votes last for ttl: the time to stop

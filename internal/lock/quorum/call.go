@@ -53,6 +53,12 @@ type Call struct {
 	// uses both.
 	before   *protocol.Request
 	beforeAt uint64
+	// instead is the release that this call's adoptions are instead of, and insteadAt the masters that are sent it if they answer otherwise;
+	// nil: none. See takeover.go.
+	instead   *Call
+	insteadAt uint64
+	// took are the masters that let another call take over what this one gives back, and doubt those that may have.
+	took, doubt uint64
 	// users is how many ops have no answer, plus one until the caller has called done. The
 	// last user puts the call into the client's pool: quorum calls would be most of what a
 	// lock allocates.
@@ -153,7 +159,7 @@ func (q *Call) Skip(set uint64) {
 
 // Receive implements [protocol.Receiver].
 func (q *Call) Receive(op *protocol.Op) {
-	if q.m.Voted != nil && op.Kind == protocol.Acquire {
+	if q.m.Voted != nil && (op.Kind == protocol.Acquire || q.instead != nil && op.Reply.Outcome != protocol.Absent) {
 		q.m.Voted(op.Index, q.req.Lock, &op.Reply)
 	}
 	if q.req.Wait != nil {
@@ -166,6 +172,7 @@ func (q *Call) Receive(op *protocol.Op) {
 	} else if op.Reply.Remaining > 0 {
 		op.Reply.Received = q.m.Clock.Elapsed()
 	}
+	q.takenLocked(op)
 	q.again &^= bit
 	q.answered |= bit
 	late := q.doneLocked()
@@ -184,9 +191,12 @@ func (q *Call) Receive(op *protocol.Op) {
 		return
 	}
 	sleeps := q.parked
+	instead, outcome, waits := q.instead, op.Reply.Outcome, q.insteadAt&bit != 0
 	free := q.freeLocked()
 	q.doneUnlock()
 	switch {
+	case instead != nil:
+		instead.settle(op.Index, outcome, waits)
 	case sleeps == nil:
 	case granted:
 		sleeps.Voted(q)
@@ -230,7 +240,7 @@ func (q *Call) doneUnlock() {
 	case <-q.decided: // nobody takes the token after a timeout
 	default:
 	}
-	q.req, q.parked, q.before = protocol.Request{}, nil, nil
+	q.req, q.parked, q.before, q.instead = protocol.Request{}, nil, nil, nil
 	for i := range q.ops {
 		q.ops[i].Request = &q.req
 	}
@@ -285,6 +295,17 @@ func (q *Call) Await(ctx context.Context, timeout time.Duration) counting.Verdic
 		return v
 	}
 	return counting.Lost
+}
+
+// Rest is Await, unless the tally is decided by now: after another Await whose time was over.
+func (q *Call) Rest(ctx context.Context, timeout time.Duration) counting.Verdict {
+	q.mu.Lock()
+	v := q.tally.Verdict()
+	q.mu.Unlock()
+	if v != counting.Pending {
+		return v
+	}
+	return q.Await(ctx, timeout)
 }
 
 // Hear waits after the verdict until want masters have answered, until every master has

@@ -105,6 +105,7 @@ func (m *Masters) Call(need int, req *protocol.Request) *Call {
 	q.again = 0
 	q.answered, q.handed, q.woken, q.closed, q.over, q.users = 0, 0, 0, false, false, len(m.Nodes)+1
 	q.parked, q.before, q.beforeAt = nil, nil, 0
+	q.instead, q.insteadAt, q.took, q.doubt = nil, 0, 0, 0
 	return q
 }
 

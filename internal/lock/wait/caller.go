@@ -45,7 +45,8 @@ type Caller struct {
 	ask  chan struct{} // closed when it is to ask by itself: see followReaderLocked; nil: it is no reader, or the first
 	// ticket is its place in the order of all callers of all processes: when it came, on the masters' clocks.
 	ticket int64
-	joined time.Duration // when it began to wait
+	joined time.Duration  // when it began to wait
+	offer  *attempt.Offer // what it may take over in its turn; nil: nothing. Set with the turn
 }
 
 // Face is what a caller's lock does with the rounds that the line makes for it.
@@ -53,6 +54,8 @@ type Face interface {
 	Terms() Terms
 	// Begin makes a round of which no master has been asked, and which takes places in their queues.
 	Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt
+	// TakeOver makes the round that asks for what is offered. No master has been asked.
+	TakeOver(ctx context.Context, o *attempt.Offer) *attempt.Attempt
 	// Win settles a round with the verdict. If the round gives a lease, it keeps that for the caller and says so. Else it says how the
 	// round ended.
 	Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool)

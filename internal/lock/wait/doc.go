@@ -8,18 +8,19 @@
 // It knows nothing of leases, of users' errors and of Observers. Each call brings a [Face], which makes a lease of a round that won and an
 // error of one that did not, and a client brings a [Config].
 //
-//   - [Lines] is all of it: Lock, and the news that a client brings, as Message, Subscribed, LookAgain and Released.
+//   - [Lines] is all of it: Lock, Offer, and the news that a client brings, as Message, Subscribed, LookAgain and Released.
 //   - [Caller] is one call.
 //
 // To change what a waiter does next, change waiting.Machine. To change which message means what, change [Lines.Message]. To change the order
-// of the callers of one process, change joinLocked and leaveLine.
+// of the callers of one process, change joinLocked and leaveLine. To change which of them take a lock over from one another, change [Lines.Offer].
 //
 // # Goroutines
 //
 // The goroutine of a caller is in [Lines.Lock] until the call ends. While it has the turn it is the only one that uses open, wake, timer,
 // rounds and offloaded of its contender; the lock of Lines passes them on to the next. A node's goroutine brings messages and answers, a
 // timer's brings its end, and another caller's brings a release: none of them waits, and each only tells the machine, under the lock, and
-// wakes the caller if the machine says so.
+// wakes the caller if the machine says so. A release that is offered is settled by the caller that has the offer, with nothing locked, or by its own
+// when that has not come to it in time.
 //
 // # Lock order
 //

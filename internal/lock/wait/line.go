@@ -60,8 +60,16 @@ var readyTurn = func() chan struct{} {
 //
 // mine says that it had its turn, and granted that it has the lock.
 func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
+	defer ct.w.callers.Done()
+	call := ct.leave(e, mine, granted)
+	if call.offer != nil { // it gave up before it came to it
+		call.decline(ct.w.Masters.All)
+	}
+}
+
+// leave is leaveLine but for what is left to do when nothing is locked any more.
+func (ct *contender) leave(e *list.Element, mine, granted bool) *Caller {
 	w := ct.w
-	defer w.callers.Done()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	call := e.Value.(*Caller)
@@ -70,13 +78,16 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 		call.Rounds += ct.rounds
 	}
 	first := ct.line.Front() == e
+	if ct.upTo == e {
+		ct.upTo = e.Prev() // nil: nobody is left who waited then
+	}
 	ct.line.Remove(e)
 	next := ct.line.Len() > 0
 	if granted && ct.l.Mode == protocol.Read {
 		ct.followReaderLocked()
 	}
 	if next && !first {
-		return
+		return call
 	}
 	ct.call = nil
 	if ct.timer != nil && (!next || ct.machine.State() != waiting.Passing) {
@@ -88,6 +99,7 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	}
 	// Close gives every caller its turn.
 	ct.nextLocked(waiting.Event{Kind: waiting.Left, Granted: granted, Next: next && !w.closed, Now: w.Masters.Clock.Elapsed()})
+	return call
 }
 
 // together is how many readers that wait ask by themselves at a time.
@@ -112,6 +124,9 @@ func (ct *contender) followReaderLocked() {
 func (ct *contender) passLocked() {
 	c := ct.line.Front().Value.(*Caller)
 	ct.rounds = 0
+	if c.offer == nil {
+		ct.passes, ct.upTo = passesMax, ct.line.Back()
+	}
 	ct.turnLocked(c.ticket)
 	close(c.turn)
 }

@@ -42,7 +42,9 @@ type master struct {
 	mu     sync.Mutex
 	holder string
 	places []string
-	heard  []string // channels that are subscribed to
+	heard  []string              // channels that are subscribed to
+	keeps  bool                  // it lets nobody take over
+	kinds  map[protocol.Kind]int // how many ops of each kind it was sent
 }
 
 func (m *master) Name() string                       { return "master" }
@@ -65,6 +67,10 @@ func (m *master) Unsubscribe(channel string) {
 func (m *master) Submit(op *protocol.Op) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.kinds == nil {
+		m.kinds = map[protocol.Kind]int{}
+	}
+	m.kinds[op.Kind]++
 	switch op.Kind {
 	case protocol.Acquire:
 		op.Reply = protocol.Reply{Outcome: protocol.Held, Ticket: op.Wait.Ticket, Remaining: time.Minute}
@@ -73,6 +79,12 @@ func (m *master) Submit(op *protocol.Op) bool {
 			op.Reply = protocol.Reply{Outcome: protocol.Granted, Token: op.Token}
 		} else {
 			m.places = append(m.places, op.Holder)
+		}
+	case protocol.Adopt:
+		op.Reply = protocol.Reply{Outcome: protocol.Absent}
+		if m.holder == op.From && !m.keeps {
+			m.holder = op.Holder
+			op.Reply = protocol.Reply{Outcome: protocol.Granted, Token: op.Token}
 		}
 	case protocol.Release:
 		m.places = slices.DeleteFunc(m.places, func(h string) bool { return h == op.Holder })
@@ -133,7 +145,7 @@ func newWorld(t *testing.T) *world {
 
 // unlocked says that the lines are not locked by the goroutine that calls it: what they tell may call them.
 func (w *world) unlocked() {
-	for range 100_000 { // another goroutine has it for a moment
+	for range 10_000_000 { // another goroutine has it for a moment
 		if w.lines.mu.TryLock() {
 			w.lines.mu.Unlock()
 			return
@@ -146,17 +158,26 @@ func (w *world) unlocked() {
 // caller is a call, and the face of its lock.
 type caller struct {
 	Caller
-	w   *world
-	won *attempt.Won
-	err error
-	end chan struct{}
+	w        *world
+	won      *attempt.Won
+	err      error
+	end      chan struct{}
+	released int // how often it was told that its release is on its way
 }
 
 func (c *caller) Terms() Terms { c.w.unlocked(); return Terms{Patience: time.Second} }
 
 func (c *caller) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
+	return c.begin(ctx, &protocol.Request{Wait: place})
+}
+
+func (c *caller) TakeOver(ctx context.Context, o *attempt.Offer) *attempt.Attempt {
+	return c.begin(ctx, o.Request())
+}
+
+func (c *caller) begin(ctx context.Context, req *protocol.Request) *attempt.Attempt {
 	c.w.unlocked()
-	a := c.w.tries.Begin(ctx, c.Lock, attempt.Settings{TTL: 10 * time.Second}, &protocol.Request{Wait: place})
+	a := c.w.tries.Begin(ctx, c.Lock, attempt.Settings{TTL: 10 * time.Second}, req)
 	return &a
 }
 

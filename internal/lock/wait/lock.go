@@ -116,6 +116,14 @@ func (ct *contender) tryRound(ctx context.Context, call *Caller) (won bool, err 
 	if err := ct.mayTry(ctx); err != nil {
 		return false, err
 	}
+	if call.offer != nil {
+		if ct.takeOver(ctx, call) {
+			return true, nil
+		}
+		if err := ct.mayTry(ctx); err != nil {
+			return false, err
+		}
+	}
 	do := ct.awake()
 	switch do.Act {
 	case waiting.Nothing:

@@ -20,7 +20,7 @@
 //
 //   - Idle: nobody has the turn.
 //   - Passing: the next caller's turn comes with the release by this process, or after passAfter.
-//   - Begun: the caller has the turn, and has not asked.
+//   - Begun: the caller has the turn, and has not asked. If the turn came with a release, it may take the lock over, and leaves with it.
 //   - Asking: an attempt is under way. Each master is asked when it has woken the caller, and the others when the attempt is decided or
 //     the timer fires.
 //   - Queued: the attempt is open, and has no votes.
@@ -85,7 +85,7 @@
 //	Begun | CtxDone | same | - | nothing was asked
 //	Idle, Passing, Begun, Asking, Queued, Gathering, Stuck, StepBack | Left | Idle | - | nobody is next
 //	Begun, Asking, Queued, Gathering, Stuck, StepBack | Left | Idle | PassTurn | next it is Turn
-//	Asking, Queued, Gathering, Stuck, StepBack | Left | Passing | Arm | the caller has the lock, and the line's holds are brief
+//	Begun, Asking, Queued, Gathering, Stuck, StepBack | Left | Passing | Arm | the caller has the lock, and the line's holds are brief
 //	Passing | Left | same | - | the first left before its turn, and another is next
 //	Passing | Closed | Idle | Wake | the client is over
 //	Idle, Begun, Asking, Queued, Gathering, Stuck, StepBack | Closed | same | Wake |

@@ -56,7 +56,7 @@ func events(s State) []told {
 		}
 	}
 	add("Left", Event{Kind: Left, Next: true})
-	if s >= Asking {
+	if s >= Begun {
 		add("Left", Event{Kind: Left, Next: true, Granted: true})
 		add("Left", Event{Kind: Left, Granted: true})
 	}

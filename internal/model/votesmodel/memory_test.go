@@ -251,6 +251,8 @@ var breaksOf = []struct{ name, script, sound, broken string }{
 	{"leaves the giver's vote", "adopt", "call('hdel', lock, holder)", "local kept = holder"},
 	{"gives a vote that is not there", "adopt", "if call('hexists', lock, holder) == 0 then\n  return 0\nend", ""},
 	{"adopts what was voted in another state", "adopt", "if state ~= voted then", "if false then"},
+	{"passes on what a waiter of Redisson's is to be told of", "adopt", "if heard and not heard.err and heard[2] ~= 0 then", "if false then"},
+	{"passes nothing on", "adopt", "if heard and not heard.err and heard[2] ~= 0 then", "if heard then"},
 	{"adopts although the record state differs", "adopt", "if (found[1] or '') ~= state then", "if false then"},
 	{"the vote lasts as long as the giver's", "adopt", "1, ttl, -2, false)", "1, ttl, call('pttl', lock), false)"},
 	{"shortens the vote that it has", "adopt", "if call('pttl', lock) < tonumber(ttl) then", "if true then"},

@@ -59,7 +59,7 @@ func (p *player) adoptions(i int) (all []move) {
 			p.old, p.now[j] = append(p.old, from), attempt{}
 			p.now[i] = p.fresh(i, attempt{})
 			p.now[i].adopts = &protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
-				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)}
+				Voted: p.state(i), Passed: p.chance(40), TTL: p.now[i].ttl, Token: p.proposal(i)}
 			return Step{Event: Called, Call: p.call(i, *p.now[i].adopts)}
 		}})
 	}

@@ -106,7 +106,7 @@ func opText(op *protocol.Request) string {
 		text += fmt.Sprintf(" (%c), token %d", op.Lock.Mode, op.Token)
 	}
 	if op.From != "" {
-		text += fmt.Sprintf(", from %s in %s", short(op.From), op.Voted)
+		text += fmt.Sprintf(", from %s in %s, passed %t", short(op.From), op.Voted, op.Passed)
 	}
 	if op.Lift != "" {
 		text += ", lifts that of " + short(op.Lift)

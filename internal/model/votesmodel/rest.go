@@ -49,14 +49,14 @@ func (m *Master) adopt(state string, op *protocol.Request) protocol.Reply {
 	switch {
 	case state != m.State:
 		return m.refusal()
-	case op.Voted != state:
+	case op.Voted != state && !op.Passed:
 		return protocol.Reply{Outcome: protocol.Absent}
 	}
 	if m.Has(op.Holder) > 0 { // a replay
 		m.until = max(m.until, m.now+op.TTL)
 		return protocol.Reply{Outcome: protocol.Granted, Token: m.Counter}
 	}
-	if m.Has(op.From) == 0 {
+	if m.Has(op.From) == 0 || op.Passed && m.Listens {
 		return protocol.Reply{Outcome: protocol.Absent}
 	}
 	m.raise(op.Token)

@@ -36,6 +36,8 @@
 //	vote    Vote: a vote that comes while the caller sleeps                only a timer helps
 //	free    Free: the lock may be free where the caller took a place       only a timer helps
 //	timer   Queued, Timer: a message that was lost costs a while           somebody is never served
+//	offer   what a caller was offered and does not take is released        something is left
+//	rest    a master that lets nobody take over is sent the release        something is left
 //	passes  Passing: the turn comes with the release, or after a moment    only a timer helps
 //
 // H2, H3, H7 to H10, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. The other half of H11, that all

@@ -7,6 +7,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Key is the canonical form: masters that are exchanged are the same.
@@ -55,6 +57,7 @@ func (m *Model) appendOf(b []byte, p *process, i int) []byte {
 		b = binary.AppendVarint(binary.AppendVarint(b, o.req.Token), int64(o.req.Start))
 		b = append(append(b, byte(len(o.req.Place))), o.req.Place...)
 		b = append(append(b, byte(len(o.req.Holder))), o.req.Holder...)
+		b = appendRelease(b, o.release)
 		if wait := o.req.Wait; wait != nil {
 			b = append(b, flag(wait.Retry), flag(wait.Only), flag(wait.Again), byte(wait.Ticket))
 		}
@@ -63,6 +66,7 @@ func (m *Model) appendOf(b []byte, p *process, i int) []byte {
 	for _, a := range p.back[i] {
 		b = append(b, byte(a.gen), byte(a.kind), byte(a.reply.Outcome), byte(a.reply.Ahead))
 		b = binary.AppendVarint(binary.AppendVarint(b, a.reply.Token), int64(a.reply.Remaining))
+		b = appendRelease(b, a.release)
 	}
 	b = append(b, byte(len(p.told[i])))
 	for _, t := range p.told[i] {
@@ -74,7 +78,18 @@ func (m *Model) appendOf(b []byte, p *process, i int) []byte {
 	if p.hold.call != nil {
 		b = p.hold.call.Append(append(b, 'h'), i)
 	}
+	if p.offer.call != nil {
+		b = p.offer.call.Append(append(b, 'o'), i)
+	}
 	return b
+}
+
+// appendRelease appends the release that an op is instead of.
+func appendRelease(b []byte, r *protocol.Request) []byte {
+	if r == nil {
+		return b
+	}
+	return append(append(b, flag(r.Hand > 0)), r.Holder...)
 }
 
 // appendRest appends what the process has of no master.
@@ -86,8 +101,8 @@ func (m *Model) appendRest(b []byte, p *process) []byte {
 		m.rests[rest] = id
 	}
 	b = binary.AppendUvarint(b, id)
-	b = append(b, byte(p.gen), byte(p.stage), flag(p.woken), flag(p.listens), p.timer, byte(p.line), byte(p.came), flag(p.dead), flag(p.death.voted), flag(p.death.waited), flag(p.settle.open), byte(p.hold.gen))
-	for _, n := range []int64{int64(p.start), p.settle.token, p.hold.token, int64(p.hold.until), int64(p.signed), int64(p.death.at)} {
+	b = append(b, byte(p.gen), byte(p.stage), flag(p.woken), flag(p.listens), p.timer, byte(p.line), byte(p.came), flag(p.dead), flag(p.death.voted), flag(p.death.waited), flag(p.settle.open), flag(p.settle.offered), byte(p.hold.gen), byte(p.offer.gen), byte(p.passes))
+	for _, n := range []int64{int64(p.start), p.settle.token, p.hold.token, p.offer.token, int64(p.hold.until), int64(p.signed), int64(p.death.at)} {
 		b = binary.AppendVarint(b, n)
 	}
 	if p.call != nil {

@@ -66,7 +66,7 @@ func (m *Model) executes(w *world, k, i int, replyLost bool) {
 		if p.barred&bit != 0 {
 			o.req.Leaves = false // the acquire behind it is not sent
 		}
-		if p.barred&bit == 0 || o.req.Kind != protocol.Acquire {
+		if p.barred&bit == 0 || !asksForVote(o.req.Kind) {
 			c.Ops = append(c.Ops, o.req)
 		}
 	}
@@ -78,17 +78,17 @@ func (m *Model) executes(w *world, k, i int, replyLost bool) {
 	} else {
 		for _, o := range group {
 			reply := protocol.Reply{Outcome: protocol.NotSent}
-			if p.barred&bit == 0 || o.req.Kind != protocol.Acquire {
+			if p.barred&bit == 0 || !asksForVote(o.req.Kind) {
 				reply, replies = replies[0], replies[1:]
 			}
-			if o.req.Kind == protocol.Acquire && p.doubts&bit != 0 { // TIME, behind the vote, tells
+			if asksForVote(o.req.Kind) && p.doubts&bit != 0 { // TIME, behind the vote, tells
 				p.barred |= bit
 				if reply.Outcome == protocol.Granted {
 					reply = protocol.Reply{}
 				}
 			}
 			if o.wants {
-				p.back[i] = append(slices.Clip(p.back[i]), answer{o.gen, o.req.Kind, reply})
+				p.back[i] = append(slices.Clip(p.back[i]), answer{o.gen, o.req.Kind, reply, o.release})
 			}
 		}
 		p.doubts &^= p.barred & bit
@@ -101,6 +101,9 @@ func (m *Model) executes(w *world, k, i int, replyLost bool) {
 		}
 	}
 }
+
+// asksForVote says whether an op of that kind may get a vote, which a master whose clock jumped is not asked for.
+func asksForVote(k protocol.Kind) bool { return k == protocol.Acquire || k == protocol.Adopt }
 
 // breaks loses an op on its way to the master.
 func (m *Model) breaks(w *world, k, i int) {
@@ -126,7 +129,7 @@ func (m *Model) unheard(w *world, k, i int, group []op) {
 			o.req.Hand, o.req.More, o.req.Leaves = 0, false, false
 			kept = append(kept, o)
 		case o.wants:
-			p.back[i] = append(slices.Clip(p.back[i]), answer{o.gen, o.req.Kind, protocol.Reply{}})
+			p.back[i] = append(slices.Clip(p.back[i]), answer{o.gen, o.req.Kind, protocol.Reply{}, o.release})
 		}
 	}
 	p.lanes[i] = append(kept, p.lanes[i]...)

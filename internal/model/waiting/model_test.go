@@ -36,6 +36,7 @@ func explored(c Config, most int, visited func(**world)) (explore.Result, error)
 var (
 	one, two, three = []int{1}, []int{1, 1}, []int{1, 1, 1}
 	turns           = []int{3} // one process: the turn is passed
+	pair            = []int{2} // the same, of which one caller takes over from the other
 )
 
 // short is a TTL with which no vote is handed.
@@ -52,7 +53,9 @@ var sound = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Jumps: 1}, 29386},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Crashes: 1}, 6711},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Dally: true}, 8798},
-	{Config{Lines: turns, Attempts: 3, Prompt: true}, 19487},
+	{Config{Lines: turns, Attempts: 3, Prompt: true}, 20005},
+	{Config{Lines: pair, Attempts: 3, Brief: true}, 21612},
+	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cancels: 2}, 12658},
 }
 
 // large are more of them, for CI.
@@ -65,7 +68,10 @@ var large = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Cuts: 1}, 59486},
 	{Config{Lines: two, Attempts: 2, Prompt: true, TTL: short}, 39365},
 	{Config{Lines: two, Attempts: 2, Prompt: true, Lost: 1}, 55721},
-	{Config{Lines: turns, Attempts: 3, Prompt: true, Lost: 1}, 28862},
+	{Config{Lines: turns, Attempts: 3, Prompt: true, Lost: 1}, 29698},
+	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cuts: 1}, 53358},
+	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Jumps: 1}, 31047},
+	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Dally: true, Cancels: 1}, 18524},
 	{Config{Lines: two, Attempts: 2, Prompt: true, Twice: 1}, 125658},
 	{Config{Lines: two, Attempts: 3, Prompt: true}, 274434},
 	{Config{Lines: two, Attempts: 2, Prompt: true, Cancels: 1}, 145092},
@@ -156,6 +162,9 @@ func TestMachine_randomWalks_sound(t *testing.T) {
 		{Lines: []int{2, 2, 1}, Attempts: 4, Crashes: 1, Still: true},
 		{Lines: []int{2, 2, 1}, Attempts: 4, Jumps: 1, Twice: 1, Cuts: 1, Cancels: 1},
 		{Lines: []int{2, 2, 1}, Attempts: 4, TTL: short, Ticks: 3, Twice: 1, Cuts: 1, Cancels: 1},
+		{Lines: []int{2, 2, 1}, Attempts: 4, Brief: true, Ticks: 4, Lost: 1, Twice: 1, Cuts: 1, Crashes: 1, Cancels: 1},
+		{Lines: []int{3, 2, 1}, Attempts: 4, Brief: true, Ticks: 3, Jumps: 1, Twice: 1, Cuts: 1, Cancels: 1, Dally: true},
+		{Lines: []int{2, 2, 1}, Attempts: 4, Brief: true, Crashes: 1, Still: true},
 	} {
 		runs := n
 		if c.Still { // each step looks for what may follow it
@@ -195,6 +204,8 @@ var dropped = []struct {
 	{Votes, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
 	{FreeTold, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
 	{Asks, Config{Lines: two, Attempts: 2, Prompt: true, Lost: 1}, 0, unserved},
+	{Offered, Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cancels: 1, Dally: true}, 0, left},
+	{Remains, Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cuts: 1}, 0, left},
 	{Passes, Config{Lines: turns, Attempts: 3, Prompt: true}, 0, deadEnd},
 }
 

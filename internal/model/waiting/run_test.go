@@ -69,7 +69,7 @@ func (r *run) id(gen int8) string { return r.m.ids[r.k][gen] }
 // flush puts what calls have sent into the lanes.
 func (r *run) flush() {
 	for _, s := range r.m.sent {
-		r.push(s.i, op{r.p.gen, s.wants, s.req})
+		r.push(s.i, op{gen: r.p.gen, wants: s.wants, req: s.req})
 	}
 	r.m.sent = r.m.sent[:0]
 }
@@ -125,6 +125,9 @@ func (r *run) dropped(k waiting.Kind) bool {
 // turn gives the first in the line its turn.
 func (r *run) turn() {
 	r.p.came++
+	if r.p.offer.call == nil {
+		r.p.passes = r.p.line - 1
+	}
 	r.next(waiting.Event{Kind: waiting.Turn, Ticket: r.ticket()})
 	r.p.woken = true
 }
@@ -145,7 +148,9 @@ func (r *run) wakes() {
 	p.woken = false
 	switch p.stage {
 	case sleeping:
-		if p.machine.Ready(r.votes()) {
+		if p.offer.call != nil {
+			r.takesOver()
+		} else if p.machine.Ready(r.votes()) {
 			r.act(r.next(waiting.Event{Kind: waiting.Awake, Votes: r.votes()}))
 		}
 	case asking:
@@ -237,6 +242,17 @@ func (r *run) goesOn() {
 	if p.stage == asking {
 		r.ask(r.next(waiting.Event{Kind: waiting.Decided}))
 	}
+	if p.stage == takingOver {
+		c := r.call()
+		<-c.Decided()
+		r.hurry()
+		if c.Won() {
+			r.settle(false)
+			return
+		}
+		r.notTaken()
+		return
+	}
 	if p.stage == awaiting {
 		c := r.call()
 		<-c.Decided()
@@ -284,6 +300,14 @@ func (r *run) givesUp() {
 		r.leave(false)
 		return
 	}
+	if p.stage == takingOver {
+		r.hurry()
+		r.giveBack()
+	}
+	if p.offer.call != nil && r.m.Drop != Offered {
+		r.release(p.offer)
+	}
+	p.offer = hold{}
 	do := r.next(waiting.Event{Kind: waiting.CtxDone})
 	if do.Act == waiting.Skip {
 		r.call().Skip(do.Set)
@@ -302,7 +326,7 @@ func (r *run) givesUp() {
 			if r.m.Drop == Believed {
 				req.Hand = ttl
 			}
-			r.push(bits.TrailingZeros64(set), op{p.gen, false, req})
+			r.push(bits.TrailingZeros64(set), op{gen: p.gen, req: req})
 		}
 	}
 	p.settle = settle{}
@@ -314,6 +338,9 @@ func (r *run) answers(i int) {
 	p := r.p
 	a := p.back[i][0]
 	p.back[i] = p.back[i][1:]
+	if a.release != nil && a.reply.Outcome != protocol.Granted && r.m.Drop != Remains {
+		r.push(i, op{gen: a.gen, req: *a.release})
+	}
 	switch {
 	case a.kind == protocol.Confirm:
 		if p.stage == settling && a.gen == p.gen {
@@ -368,6 +395,6 @@ func (r *run) hears(i int, text string) {
 		r.goesOn()
 	}
 	if p.call == nil || !p.call.AsksFor(field) {
-		r.push(i, op{0, false, protocol.Request{Kind: protocol.Dequeue, Lock: r.m.lock, Place: place}})
+		r.push(i, op{req: protocol.Request{Kind: protocol.Dequeue, Lock: r.m.lock, Place: place}})
 	}
 }

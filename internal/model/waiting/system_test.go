@@ -70,6 +70,9 @@ func (m *Model) Starts() []*world {
 		w.procs[k].machine = waiting.NewMachine(all)
 		w.procs[k].line = int8(n)
 		r := m.run(w, k)
+		if m.Brief {
+			r.next(waiting.Event{Kind: waiting.ReleasedHere})
+		}
 		r.turn()
 		m.settleDown(w)
 	}
@@ -241,7 +244,7 @@ func (w *world) idle() bool {
 			return false
 		}
 		for i := range masters {
-			if len(p.lanes[i]) > 0 || len(p.told[i]) > 0 {
+			if len(p.lanes[i]) > 0 || len(p.told[i]) > 0 || slices.ContainsFunc(p.back[i], func(a answer) bool { return a.release != nil }) {
 				return false
 			}
 		}

@@ -45,6 +45,7 @@ type Config struct {
 	TTL    time.Duration
 	Prompt bool // a reply is read as soon as it was sent, and only messages may be late
 	Dally  bool // a caller that was woken may run later
+	Brief  bool // all holds were brief until now
 	Still  bool // a state is wrong in which somebody waits, nobody has the lock, and nothing happens by itself: for walks, which see no dead ends
 	// Drop is a defence that is missing.
 	Drop Rule
@@ -72,13 +73,16 @@ const (
 	FreeTold  Rule = "free"   // the lock may be free where the caller took a place: Free
 	Asks      Rule = "timer"  // a caller asks when its patience is over: Timer, of Queued
 	Passes    Rule = "passes" // the turn is passed with the release, or after a moment: ReleasedHere and Timer, of Passing
+	Offered   Rule = "offer"  // what a caller was offered and does not take is released
+	Remains   Rule = "rest"   // a master that does not let the caller take over is sent the release
 )
 
 // op is on its way to a master.
 type op struct {
-	gen   int8
-	wants bool // its answer is looked at
-	req   protocol.Request
+	gen     int8
+	wants   bool // its answer is looked at
+	req     protocol.Request
+	release *protocol.Request // that of who gives the lock back, of an op that takes it over
 }
 
 // answer is on its way from a master.
@@ -86,16 +90,19 @@ type answer struct {
 	gen   int8
 	kind  protocol.Kind
 	reply protocol.Reply
+
+	release *protocol.Request // see op
 }
 
 // stage is where the goroutine of the caller is whose turn it is.
 type stage uint8
 
 const (
-	sleeping stage = iota // in the loop of Lock
-	asking                // some masters were not asked yet
-	awaiting              // it waits for the verdict
-	settling              // it has a quorum of votes, and waits for masters to confirm the token
+	sleeping   stage = iota // in the loop of Lock
+	asking                  // some masters were not asked yet
+	awaiting                // it waits for the verdict
+	settling                // it has a quorum of votes, and waits for masters to confirm the token
+	takingOver              // it waits for the verdict on what it was offered
 )
 
 // settle is a token on its way to be confirmed.
@@ -103,6 +110,7 @@ type settle struct {
 	token                 int64
 	agree, below, yes, no uint64
 	open                  bool // the attempt had been refused, and won while its caller slept
+	offered               bool // the attempt takes a lock over
 }
 
 // hold is a lock that was granted.
@@ -135,6 +143,8 @@ type process struct {
 	came    int8 // how many had their turn
 	settle  settle
 	hold    hold
+	offer   hold // what the caller whose turn it is may take over
+	passes  int8 // how many may still take over
 	dead    bool
 	death   death
 	signed  time.Duration // when it last gave a sign of life

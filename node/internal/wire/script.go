@@ -66,8 +66,12 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 3, l.Key, &c.Keys.Record, l.Rest,
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText, op.Rest.Milliseconds())
 	case protocol.Adopt:
+		voted, channel := op.Voted, ""
+		if op.Passed {
+			voted, channel = c.Voting, l.Channel
+		}
 		return redis.NewIntCmd(background, "evalsha", adoptSHA, 2, l.Key, &c.Keys.Record,
-			l.Field(op.Holder), l.Field(op.From), millis(op.TTL), c.Voting, op.Voted, l.Counter, op.Token)
+			l.Field(op.Holder), l.Field(op.From), millis(op.TTL), c.Voting, voted, l.Counter, op.Token, channel)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.Introduce:

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wait
+
+import (
+	"context"
+
+	"github.com/redlock-go/redlock/internal/lock/attempt"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
+)
+
+// This file is a lock that goes from caller to caller within the process.
+
+// passesMax is how many callers of one process take the lock over from one another at most, while other processes wait: see [Lines.Offer].
+const passesMax = 16
+
+// Offer has the next caller of this process take over the lock that is about to be released, and returns what it has of the offer. It returns
+// nil if nobody takes it.
+//
+// That is for locks that are held briefly, whose next caller has not asked the masters yet. It costs each master fewer commands than a hand, and
+// no message. So that other processes have their turn, those take it over who waited when this process had its turn in the order of all, and
+// passesMax of them at most.
+func (w *Lines) Offer(o attempt.Offer) *attempt.Offer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ct := w.contenders[lockKey{o.Lock.Name, o.Lock.Mode}]
+	if ct == nil || ct.passes == 0 || ct.upTo == nil || ct.offloaded || ct.machine.State() != waiting.Passing {
+		return nil
+	}
+	ct.passes--
+	next := new(attempt.Offer) // not &o, which would allocate for each release that nobody waits for
+	*next = o
+	ct.line.Front().Value.(*Caller).offer = next
+	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.Masters.Clock.Elapsed()})
+	return next
+}
+
+// takeOver has the caller whose turn it is take over what it is offered, and says whether it has the lock.
+func (ct *contender) takeOver(ctx context.Context, call *Caller) bool {
+	o := call.offer
+	call.offer = nil
+	if !o.Claim() { // who gave it back waits no longer
+		return false
+	}
+	r := call.Face.TakeOver(ctx, o)
+	ct.rounds++
+	v := o.Ask(r)
+	if _, won := call.Face.Win(r, v); !won {
+		ct.stopPassing() // a master that does not let it is hurt, or Redisson waits
+		r.GiveBack()
+		return false
+	}
+	ct.granted()
+	return true
+}
+
+// stopPassing has the callers of the line ask the masters, each by itself, until its next turn in the order of all processes.
+func (ct *contender) stopPassing() {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.passes = 0
+}
+
+// decline sends the release of what the caller was offered.
+func (call *Caller) decline(all uint64) {
+	if call.offer.Claim() {
+		call.offer.Decline(all)
+	}
+}
