@@ -253,7 +253,7 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 	}
 	judged(t, QueueOrder, tests{
 		"passed by few":  {passed(mayOvertake, nil), ""},
-		"passed by many": {passed(mayOvertake+1, nil), "passed by 6 calls that came later: lock of \"Q\" by c1.hot1"},
+		"passed by many": {passed(mayOvertake+1, nil), "passed by 6 calls that came later, of which 0 may have taken the lock over within their process: lock of \"Q\" by c1.hot1"},
 		"by earlier calls, which lined up": {passed(mayOvertake+2, func(h *history.History) {
 			for i := range h.Ops {
 				if h.Ops[i].Lock == "Q" && strings.HasPrefix(h.Ops[i].Client, "c2") {
@@ -262,9 +262,12 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 			}
 			slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 		}), ""},
-		"by unfair ones":       {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
-		"it is unfair itself":  {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
-		"a fault at that time": {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
+		"by those that take over, and few":        {passed(mayOvertake+2, manyCallers), ""},
+		"by those that took over before, and few": {passed(mayOvertake+2, func(h *history.History) { fourCallers(h, ms(3901)) }), "passed by 7 calls that came later, of which 1 "},
+		"by those that take over, and many":       {passed(mayOvertake+3, manyCallers), "passed by 8 calls that came later, of which 2 "},
+		"by unfair ones":                          {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
+		"it is unfair itself":                     {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
+		"a fault at that time":                    {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
 		"it had just begun": {passed(mayOvertake+1, func(h *history.History) {
 			for i := range h.Ops {
 				if h.Ops[i].Lock == "Q" && h.Ops[i].Client == "c1.hot1" {
@@ -273,6 +276,22 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 			}
 		}), ""},
 	})
+}
+
+// manyCallers has four callers in the line of c2, of whom two may take the lock over, and one of them is unfair.
+func manyCallers(h *history.History) { fourCallers(h, ms(3201)) }
+
+// fourCallers is manyCallers, of whom the fourth comes at that time.
+func fourCallers(h *history.History, at int64) {
+	n := 0
+	for i := range h.Ops {
+		if h.Ops[i].Lock == "Q" && h.Ops[i].Client == "c2.hot1" {
+			h.Ops[i].Client = fmt.Sprint("c2.hot", n%3+1)
+			n++
+		}
+	}
+	h.Ops = append(h.Ops, history.Op{Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Outcome: history.Failed, Client: "c2.hot4", Call: at, Return: at + 1})
+	slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 func unfair(h *history.History, client string) {

@@ -13,8 +13,10 @@ import (
 const (
 	// arrival is how much earlier a call must have begun to count as the first: its requests, and those of the other, must have arrived.
 	arrival = 20 * time.Millisecond
-	// mayOvertake is how many later calls may pass one that waits. A round whose votes were split is tried again, so a few may.
+	// mayOvertake is how many later calls may pass one that waits, beside those of takeOvers. A round whose votes were split is tried again, so a few may.
 	mayOvertake = 5
+	// mayTakeOver is how many callers of a process take the lock over from one another at most before the next process has its turn.
+	mayTakeOver = 16
 )
 
 // QueueOrder is the checker queue-order: while nothing is wrong, no call that waits in the queue of a lock is overtaken by more than mayOvertake
@@ -35,8 +37,9 @@ type queueOrder struct {
 	began         bool
 	lags          *lags
 	disturbed     spans
-	calls         map[string][]queuedCall // lock -> the calls that are not judged, and those after them, by call
-	returned      map[[2]string]int64     // process and lock -> when the calls so far have returned
+	calls         map[string][]queuedCall       // lock -> the calls that are not judged, and those after them, by call
+	returned      map[[2]string]int64           // process and lock -> when the calls so far have returned
+	callers       map[[2]string]map[string]span // process and lock -> who has called, fairly or not, from when to when: they stand in one line
 	judged, worst int
 }
 
@@ -69,6 +72,7 @@ func (c *queueOrder) add(h *history.History) {
 // begin keeps what all chapters have.
 func (c *queueOrder) begin(h *history.History) {
 	c.began, c.lags, c.calls, c.returned = true, lagsOf(h), map[string][]queuedCall{}, map[[2]string]int64{}
+	c.callers = map[[2]string]map[string]span{}
 	var faults []span
 	for _, f := range h.Faults {
 		faults = append(faults, span{f.Start, f.End})
@@ -78,7 +82,7 @@ func (c *queueOrder) begin(h *history.History) {
 
 // place adds op if it is a fair, exclusive call.
 func (c *queueOrder) place(op history.Op) {
-	if op.Kind != history.KindLock || !op.Fair || op.Mode != history.Exclusive || op.Return == history.Never {
+	if op.Kind != history.KindLock || op.Mode != history.Exclusive {
 		return
 	}
 	process := c.lags.process(op.Client)
@@ -86,6 +90,17 @@ func (c *queueOrder) place(op history.Op) {
 		return
 	}
 	key := [2]string{process, op.Lock}
+	if c.callers[key] == nil {
+		c.callers[key] = map[string]span{}
+	}
+	calls, known := c.callers[key][op.Client]
+	if !known {
+		calls.from = op.Call
+	}
+	c.callers[key][op.Client] = span{calls.from, max(calls.to, op.Return)}
+	if !op.Fair || op.Return == history.Never {
+		return
+	}
 	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key])})
 	c.returned[key] = max(c.returned[key], op.Return)
 }
@@ -101,21 +116,39 @@ func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
 		return
 	}
 	c.judged++
-	passed := 0
+	passing := map[string]int{} // calls, by process
 	for _, o := range later {
 		if o.op.Call >= to {
 			break
 		}
 		if o.process != call.process && o.op.Outcome == history.OK && o.op.Return < to && o.placed > call.placed+int64(arrival+2*lag) {
-			passed++
+			passing[o.process]++
 		}
 	}
+	passed, tookOver := 0, 0
+	for process, n := range passing {
+		passed += n
+		tookOver += min(n, c.takeOvers(process, call.op.Lock, span{call.placed, to}))
+	}
 	c.worst = max(c.worst, passed)
-	if passed > mayOvertake {
+	if passed-tookOver > mayOvertake {
 		c.report(Violation{
-			Text: fmt.Sprintf("passed by %d calls that came later: %s", passed, name(call.op)), Ops: []history.Op{call.op}, From: call.op.Call, To: to,
+			Text: fmt.Sprintf("passed by %d calls that came later, of which %d may have taken the lock over within their process: %s", passed, tookOver, name(call.op)),
+			Ops:  []history.Op{call.op}, From: call.op.Call, To: to,
 		})
 	}
+}
+
+// takeOvers is how many callers of the process may take the lock over from one another at that time: those in its line when its turn comes. One caller
+// has the lock then, and one the turn.
+func (c *queueOrder) takeOvers(process, lock string, at span) int {
+	n := 0
+	for _, calls := range c.callers[[2]string{process, lock}] {
+		if calls.from <= at.to && at.from <= calls.to {
+			n++
+		}
+	}
+	return min(max(0, n-2), mayTakeOver)
 }
 
 func (c *queueOrder) result() Result {

@@ -33,11 +33,14 @@ type worker struct {
 // coldCrew is how many workers of a client take cold locks. They make most of the grants of a run; the other kinds make its contention.
 const coldCrew = 11
 
+// hotCrew is how many workers of a client wait fairly for the hot lock: enough that they take it over from one another.
+const hotCrew = 3
+
 // crew says how many workers of each kind a client has, and what such a worker does in one turn.
 func crew(k Kind) []func(w *worker, ctx context.Context) {
 	switch k {
 	case Hot:
-		return []func(*worker, context.Context){(*worker).hotFair, (*worker).hotUnfair}
+		return append(slices.Repeat([]func(*worker, context.Context){(*worker).hotFair}, hotCrew), (*worker).hotUnfair)
 	case Cold:
 		return slices.Repeat([]func(*worker, context.Context){(*worker).cold}, coldCrew)
 	case Nest:
@@ -153,7 +156,9 @@ func (w *worker) hotUnfair(ctx context.Context) {
 func (w *worker) hot(ctx context.Context, h how, opts ...redlock.LockOption) {
 	m := w.mutex(string(Hot), opts...)
 	if l := w.take(ctx, m, h); l != nil {
-		w.work(ctx, l, w.hold(40))
+		if w.rand.IntN(2) == 0 { // else it is brief
+			w.work(ctx, l, w.hold(40))
+		}
 		w.give(l)
 	}
 }
