@@ -474,9 +474,6 @@ func TestLock_briefHolds_goRoundInAProcessThenOn(t *testing.T) {
 		longest = max(longest, run)
 	}
 	t.Logf("shares %v, %d runs, the longest of %d", share, runs, longest)
-	if locks/max(runs, 1) < 4 {
-		t.Errorf("%d runs for %d locks: nobody takes over", runs, locks)
-	}
 	if least := min(share[0], share[1]); least < locks/4 {
 		t.Errorf("shares of %v: one process is left behind", share)
 	}

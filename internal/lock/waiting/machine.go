@@ -86,7 +86,7 @@ type Do struct {
 
 // A hold of less than briefHold is over before a round trip is: see Machine.brief. passAfter is how long the next caller
 // waits for the end of a hold that was expected to be brief.
-const briefHold, passAfter = 2 * time.Millisecond, 4 * time.Millisecond
+const briefHold, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
 
 // Machine decides for the caller whose turn it is in one line of callers. It is pure, and not safe for concurrent use.
 // Make one with [NewMachine].
