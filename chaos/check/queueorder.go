@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 // The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
 // place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
 // later. It takes the place with the ticket of its call (docs/internals/algorithm.md), so a call that came first passes by right, however late
-// its turn comes. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: see takeOvers. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
 //
 // A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
 //
@@ -66,6 +67,18 @@ func (c *queueOrder) add(h *history.History) {
 			waiting++
 		}
 		c.calls[lock] = slices.Clone(calls[waiting:])
+	}
+	c.forget(to)
+}
+
+// forget drops the callers who have called last before any call that is still to be judged, or that comes after to.
+func (c *queueOrder) forget(to int64) {
+	for key, callers := range c.callers {
+		since := to
+		if calls := c.calls[key[1]]; len(calls) > 0 {
+			since = min(since, calls[0].op.Call)
+		}
+		maps.DeleteFunc(callers, func(_ string, calls span) bool { return calls.to < since })
 	}
 }
 
