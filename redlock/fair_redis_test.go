@@ -425,8 +425,8 @@ func givesUpPlaceOfNobody(t *testing.T, of func(c *redlock.Client) redlock.Locke
 	unlock(t, elsewhere)
 }
 
-// Callers of a process that hold the lock briefly take it over from one another, and still no process has more than its share: 17 locks in a row are
-// the grant by the queue and those that may follow it, and a process that comes late by its queue has two such runs.
+// Callers of a process that hold the lock briefly take it over from one another, and still no process has more than its share. The bound is no statistic
+// of the lock: shares are 601 and 599 on a quiet machine, and without an end to the taking over one process has next to nothing.
 func TestLock_briefHolds_goRoundInAProcessThenOn(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	const callers, locks = 20, 1200

@@ -64,12 +64,11 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	defer call.Done()
 	var v counting.Verdict
-	if o := h.offer(attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}, was); o != nil {
-		v = o.Await(ctx, m)
+	o := attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}
+	if offered := h.offer(o, was); offered != nil {
+		v = offered.Await(ctx, m)
 	} else {
-		call.Send(set)
-		call.Skip(m.All &^ set)
-		h.Released()
+		o.Decline(m.All)
 		h.r.Events.Released(h.Lock)
 		v = call.Await(ctx, m.Timeout())
 	}

@@ -248,9 +248,9 @@ func (r *run) goesOn() {
 		r.hurry()
 		if c.Won() {
 			r.settle(false)
-			return
+		} else {
+			r.notTaken()
 		}
-		r.notTaken()
 		return
 	}
 	if p.stage == awaiting {
