@@ -220,7 +220,7 @@ func (p press) take(ctx context.Context, from library.Locker, i int, begin time.
 			continue
 		}
 		if p.hold > 0 {
-			time.Sleep(p.hold)
+			testbed.Nap(p.hold)
 		}
 		saw.held += time.Since(got)
 		if !p.own {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/testbed"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -208,7 +209,7 @@ func (w *waiter) work(ctx context.Context, hold time.Duration) {
 // hold keeps the lock for a while. A span ends with the lease's validity if that is sooner: a holder that was stopped for longer has been
 // told, and another may have the lock.
 func (w *waiter) hold(h held, s span, d time.Duration) {
-	nap(d)
+	testbed.Nap(d)
 	s.To = monotonic()
 	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
 	err := h.Unlock(context.Background())
