@@ -237,19 +237,22 @@ func TestSignals_lateAndSpurious_judged(t *testing.T) {
 
 func TestQueueOrder_overtaken_judged(t *testing.T) {
 	// c1 waits in the queue of Q from 3.2 to 3.9 s. c2 takes Q that often meanwhile, each time by a call of its own.
-	passed := func(times int, more func(h *history.History)) func(h *history.History) {
+	passedEvery := func(d int64, times int, more func(h *history.History)) func(h *history.History) {
 		return func(h *history.History) {
 			op := history.Op{Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Fair: true, Outcome: history.OK}
 			op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c1.hot1", ms(3200), ms(3900), id1+":2", ms(8000)
 			h.Ops = append(h.Ops, op)
 			for i := range int64(times) {
-				op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c2.hot1", ms(3300+20*i), ms(3310+20*i), id2+":"+string(rune('a'+i)), ms(3315+20*i)
+				op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c2.hot1", ms(3300+d*i), ms(3305+d*i), fmt.Sprint(id2, ":", i), ms(3306+d*i)
 				h.Ops = append(h.Ops, op)
 			}
 			if more != nil {
 				more(h)
 			}
 		}
+	}
+	passed := func(times int, more func(h *history.History)) func(h *history.History) {
+		return passedEvery(30, times, more)
 	}
 	judged(t, QueueOrder, tests{
 		"passed by few":  {passed(mayOvertake, nil), ""},
@@ -262,12 +265,12 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 			}
 			slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 		}), ""},
-		"by those that take over, and few":        {passed(mayOvertake+2, manyCallers), ""},
-		"by those that took over before, and few": {passed(mayOvertake+2, func(h *history.History) { fourCallers(h, ms(3901)) }), "passed by 7 calls that came later, of which 1 "},
-		"by those that take over, and many":       {passed(mayOvertake+3, manyCallers), "passed by 8 calls that came later, of which 2 "},
-		"by unfair ones":                          {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
-		"it is unfair itself":                     {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
-		"a fault at that time":                    {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
+		"in few turns of its process":     {passedEvery(6, mayOvertake*(1+mayTakeOver), nil), ""},
+		"in many turns of its process":    {passedEvery(6, mayOvertake*(1+mayTakeOver)+1, nil), "passed by 86 calls that came later, of which 80 "},
+		"others have the lock in between": {passedEvery(6, mayOvertake*(1+mayTakeOver), another(ms(3308))), "passed by 86 calls that came later, of which 79 "},
+		"by unfair ones":                  {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
+		"it is unfair itself":             {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
+		"a fault at that time":            {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
 		"it had just begun": {passed(mayOvertake+1, func(h *history.History) {
 			for i := range h.Ops {
 				if h.Ops[i].Lock == "Q" && h.Ops[i].Client == "c1.hot1" {
@@ -278,20 +281,14 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 	})
 }
 
-// manyCallers has four callers in the line of c2, of whom two may take the lock over, and one of them is unfair.
-func manyCallers(h *history.History) { fourCallers(h, ms(3201)) }
-
-// fourCallers is manyCallers, of whom the fourth comes at that time.
-func fourCallers(h *history.History, at int64) {
-	n := 0
-	for i := range h.Ops {
-		if h.Ops[i].Lock == "Q" && h.Ops[i].Client == "c2.hot1" {
-			h.Ops[i].Client = fmt.Sprint("c2.hot", n%3+1)
-			n++
-		}
+// another has another process take Q at that time.
+func another(at int64) func(h *history.History) {
+	return func(h *history.History) {
+		h.Ops = append(h.Ops, history.Op{
+			Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Fair: true, Outcome: history.OK, Client: "harness.hot1", Call: at - 1, Return: at, Deadline: at + 1, Holder: id2 + ":z",
+		})
+		slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 	}
-	h.Ops = append(h.Ops, history.Op{Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Outcome: history.Failed, Client: "c2.hot4", Call: at, Return: at + 1})
-	slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 func unfair(h *history.History, client string) {

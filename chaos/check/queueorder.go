@@ -3,8 +3,8 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 const (
 	// arrival is how much earlier a call must have begun to count as the first: its requests, and those of the other, must have arrived.
 	arrival = 20 * time.Millisecond
-	// mayOvertake is how many later calls may pass one that waits, beside those of takeOvers. A round whose votes were split is tried again, so a few may.
+	// mayOvertake is how many later calls may pass one that waits, beside those that took the lock over from another call of their process. A round whose votes were split is tried again, so a few may.
 	mayOvertake = 5
 	// mayTakeOver is how many callers of a process take the lock over from one another at most before the next process has its turn.
 	mayTakeOver = 16
@@ -26,7 +26,8 @@ const (
 // The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
 // place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
 // later. It takes the place with the ticket of its call (docs/internals/algorithm.md), so a call that came first passes by right, however late
-// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: see takeOvers. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: a call that was granted at most arrival
+// after another of its process counts as one. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
 //
 // A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
 //
@@ -38,9 +39,8 @@ type queueOrder struct {
 	began         bool
 	lags          *lags
 	disturbed     spans
-	calls         map[string][]queuedCall       // lock -> the calls that are not judged, and those after them, by call
-	returned      map[[2]string]int64           // process and lock -> when the calls so far have returned
-	callers       map[[2]string]map[string]span // process and lock -> who has called, fairly or not, from when to when: they stand in one line
+	calls         map[string][]queuedCall // lock -> the calls that are not judged, and those after them, by call
+	returned      map[[2]string]int64     // process and lock -> when the calls so far have returned
 	judged, worst int
 }
 
@@ -56,6 +56,7 @@ func (c *queueOrder) add(h *history.History) {
 		to = h.Part.To
 	}
 	for lock, calls := range c.calls {
+		follow(calls)
 		waiting := 0
 		for i := range calls {
 			if !calls[i].judged && calls[i].op.Return < to {
@@ -68,24 +69,11 @@ func (c *queueOrder) add(h *history.History) {
 		}
 		c.calls[lock] = slices.Clone(calls[waiting:])
 	}
-	c.forget(to)
-}
-
-// forget drops the callers who have called last before any call that is still to be judged, or that comes after to.
-func (c *queueOrder) forget(to int64) {
-	for key, callers := range c.callers {
-		since := to
-		if calls := c.calls[key[1]]; len(calls) > 0 {
-			since = min(since, calls[0].op.Call)
-		}
-		maps.DeleteFunc(callers, func(_ string, calls span) bool { return calls.to < since })
-	}
 }
 
 // begin keeps what all chapters have.
 func (c *queueOrder) begin(h *history.History) {
 	c.began, c.lags, c.calls, c.returned = true, lagsOf(h), map[string][]queuedCall{}, map[[2]string]int64{}
-	c.callers = map[[2]string]map[string]span{}
 	var faults []span
 	for _, f := range h.Faults {
 		faults = append(faults, span{f.Start, f.End})
@@ -93,9 +81,9 @@ func (c *queueOrder) begin(h *history.History) {
 	c.disturbed = union(append(faults, withoutQuorum(h)...))
 }
 
-// place adds op if it is a fair, exclusive call.
+// place adds op if it is an exclusive call. An unfair one may be taken over from, and is not judged.
 func (c *queueOrder) place(op history.Op) {
-	if op.Kind != history.KindLock || op.Mode != history.Exclusive {
+	if op.Kind != history.KindLock || op.Mode != history.Exclusive || op.Return == history.Never {
 		return
 	}
 	process := c.lags.process(op.Client)
@@ -103,19 +91,10 @@ func (c *queueOrder) place(op history.Op) {
 		return
 	}
 	key := [2]string{process, op.Lock}
-	if c.callers[key] == nil {
-		c.callers[key] = map[string]span{}
+	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key]), judged: !op.Fair})
+	if op.Fair {
+		c.returned[key] = max(c.returned[key], op.Return)
 	}
-	calls, known := c.callers[key][op.Client]
-	if !known {
-		calls.from = op.Call
-	}
-	c.callers[key][op.Client] = span{calls.from, max(calls.to, op.Return)}
-	if !op.Fair || op.Return == history.Never {
-		return
-	}
-	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key])})
-	c.returned[key] = max(c.returned[key], op.Return)
 }
 
 // judge judges one call by those that were called after it.
@@ -129,19 +108,17 @@ func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
 		return
 	}
 	c.judged++
-	passing := map[string]int{} // calls, by process
+	passed, tookOver := 0, 0
 	for _, o := range later {
 		if o.op.Call >= to {
 			break
 		}
-		if o.process != call.process && o.op.Outcome == history.OK && o.op.Return < to && o.placed > call.placed+int64(arrival+2*lag) {
-			passing[o.process]++
+		if o.process != call.process && o.op.Fair && o.op.Outcome == history.OK && o.op.Return < to && o.placed > call.placed+int64(arrival+2*lag) {
+			passed++
+			if o.follows != 0 && o.op.Return-o.follows <= int64(arrival+2*lag) {
+				tookOver++
+			}
 		}
-	}
-	passed, tookOver := 0, 0
-	for process, n := range passing {
-		passed += n
-		tookOver += min(n, c.takeOvers(process, call.op.Lock, span{call.placed, to}))
 	}
 	c.worst = max(c.worst, passed)
 	if passed-tookOver > mayOvertake {
@@ -152,16 +129,25 @@ func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
 	}
 }
 
-// takeOvers is how many callers of the process may take the lock over from one another at that time: those in its line when its turn comes. One caller
-// has the lock then, and one the turn.
-func (c *queueOrder) takeOvers(process, lock string, at span) int {
-	n := 0
-	for _, calls := range c.callers[[2]string{process, lock}] {
-		if calls.from <= at.to && at.from <= calls.to {
-			n++
+// follow notes of each grant in the calls of a lock which one it followed in its process.
+func follow(calls []queuedCall) {
+	var grants []*queuedCall
+	for i := range calls {
+		if calls[i].op.Outcome == history.OK {
+			grants = append(grants, &calls[i])
 		}
 	}
-	return min(max(0, n-2), mayTakeOver)
+	slices.SortFunc(grants, func(a, b *queuedCall) int { return cmp.Compare(a.op.Return, b.op.Return) })
+	for i, row := 1, 0; i < len(grants); i++ {
+		row++
+		if grants[i-1].process != grants[i].process || row > mayTakeOver {
+			row = 0
+		}
+		grants[i].follows = 0
+		if row > 0 {
+			grants[i].follows = grants[i-1].op.Return
+		}
+	}
 }
 
 func (c *queueOrder) result() Result {
@@ -176,4 +162,5 @@ type queuedCall struct {
 	process string
 	placed  int64 // when the earlier calls of its process had returned
 	judged  bool
+	follows int64 // when the grant before it was, from which it may have taken the lock over; 0: that was of another process, or other processes had their turn
 }

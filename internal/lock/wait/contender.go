@@ -35,10 +35,8 @@ type contender struct {
 
 	// Guarded by w.mu.
 	machine waiting.Machine
-	// passes is how many callers may still take the lock over from one another before other processes have their turn, and upTo the last of the line
-	// that may: it waited when the turn came.
+	// passes is how many callers may still take the lock over from one another before other processes have their turn.
 	passes int
-	upTo   *list.Element
 	// last is the last round of any caller in the line. The round of a caller whose time is
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone; unless they have been silent for long.

@@ -78,9 +78,6 @@ func (ct *contender) leave(e *list.Element, mine, granted bool) *Caller {
 		call.Rounds += ct.rounds
 	}
 	first := ct.line.Front() == e
-	if ct.upTo == e {
-		ct.upTo = e.Prev() // nil: nobody is left who waited then
-	}
 	ct.line.Remove(e)
 	next := ct.line.Len() > 0
 	if granted && ct.l.Mode == protocol.Read {
@@ -125,7 +122,7 @@ func (ct *contender) passLocked() {
 	c := ct.line.Front().Value.(*Caller)
 	ct.rounds = 0
 	if c.offer == nil {
-		ct.passes, ct.upTo = passesMax, ct.line.Back()
+		ct.passes = passesMax
 	}
 	ct.turnLocked(c.ticket)
 	close(c.turn)

@@ -18,13 +18,12 @@ const passesMax = 16
 // nil if nobody takes it.
 //
 // That is for locks that are held briefly, whose next caller has not asked the masters yet. It costs each master fewer commands than a hand, and
-// no message. So that other processes have their turn, those take it over who waited when this process had its turn in the order of all, and
-// passesMax of them at most.
+// no message. So that other processes have their turn, passesMax callers take it over after this process had its turn in the order of all, at most.
 func (w *Lines) Offer(o attempt.Offer) *attempt.Offer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{o.Lock.Name, o.Lock.Mode}]
-	if ct == nil || ct.passes == 0 || ct.upTo == nil || ct.offloaded || ct.machine.State() != waiting.Passing {
+	if ct == nil || ct.passes == 0 || ct.offloaded || ct.machine.State() != waiting.Passing {
 		return nil
 	}
 	ct.passes--

@@ -97,14 +97,15 @@ func (w *world) rest(t *testing.T, callers ...*caller) {
 }
 
 // Callers of one process that hold the lock briefly take it over from one another, in their order: no master is asked for a place, and none is
-// sent a release. Those do who waited when the process had its turn, and passesMax at most: then other processes have theirs.
+// sent a release. Those do who are in the line, and passesMax at most: then other processes have theirs.
 func TestOffer_briefHolds_goFromCallerToCaller(t *testing.T) {
 	for _, waited := range []int{1, 3, passesMax, passesMax + 2} {
 		synctest.Test(t, func(t *testing.T) {
 			w, callers := briefly(t, 1+waited)
-			passes := min(waited, passesMax)
-			for i, c := range callers[:passes] {
-				callers = append(callers, w.lock(t.Context())) // who comes later does not prolong it
+			passes := passesMax
+			for i := range passes {
+				c := callers[i]
+				callers = append(callers, w.lock(t.Context())) // who comes later takes over too
 				next := callers[i+1]
 				if !c.giveBack(false) || !next.ended() || next.err != nil || next.won.Token <= c.won.Token || c.released != 1 {
 					t.Fatalf("caller %d of %d passes the lock on: %v", i, waited, next.err)
