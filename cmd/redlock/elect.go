@@ -73,7 +73,7 @@ func newElect(o output) *cobra.Command {
 	e.define(fs)
 	fs.StringVar(&e.value, "value", "", "`TEXT` that the leader announces: an address, for example (default host/pid)")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := e.checkShared(); err != nil {
+		if err := e.checkShared(fs.Changed); err != nil {
 			return misuse(cmd, err)
 		}
 		return nil

@@ -163,11 +163,14 @@ func (r *runner) check(given func(flag string) bool) error {
 	case waitGiven && r.wait <= 0:
 		return fmt.Errorf("--wait %v: want more than 0, or --no-wait", r.wait)
 	}
-	return r.checkShared()
+	return r.checkShared(given)
 }
 
-// checkShared judges the flags of define.
-func (r *runner) checkShared() error {
+// checkShared judges the flags of define. A maximum TTL below the default TTL is the TTL of who gives none, as in programs.
+func (r *runner) checkShared(given func(flag string) bool) error {
+	if !given("ttl") && r.maxTTL >= minRunTTL {
+		r.ttl = min(r.ttl, r.maxTTL)
+	}
 	switch {
 	case r.ttl < minRunTTL:
 		return fmt.Errorf("--ttl %v: want %v or more", r.ttl, minRunTTL)
