@@ -20,7 +20,8 @@ func main() { client.Main(work) }
 
 // work takes the locks of the task with eight threads until ctx ends.
 func work(ctx context.Context, s *client.Session) error {
-	locks, err := redlock.Open(ctx, s.Nodes, redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL), redlock.WithFixedMasters())
+	locks, err := redlock.Open(ctx, s.Nodes, redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL), redlock.WithFixedMasters(),
+		redlock.WithClientName("")) // its label would stay on the masters for a minute after the run
 	if err != nil {
 		return err
 	}
