@@ -237,22 +237,19 @@ func TestSignals_lateAndSpurious_judged(t *testing.T) {
 
 func TestQueueOrder_overtaken_judged(t *testing.T) {
 	// c1 waits in the queue of Q from 3.2 to 3.9 s. c2 takes Q that often meanwhile, each time by a call of its own.
-	passedEvery := func(d int64, times int, more func(h *history.History)) func(h *history.History) {
+	passed := func(times int, more func(h *history.History)) func(h *history.History) {
 		return func(h *history.History) {
 			op := history.Op{Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Fair: true, Outcome: history.OK}
 			op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c1.hot1", ms(3200), ms(3900), id1+":2", ms(8000)
 			h.Ops = append(h.Ops, op)
 			for i := range int64(times) {
-				op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c2.hot1", ms(3300+d*i), ms(3305+d*i), fmt.Sprint(id2, ":", i), ms(3306+d*i)
+				op.Client, op.Call, op.Return, op.Holder, op.Deadline = "c2.hot1", ms(3300+20*i), ms(3310+20*i), fmt.Sprint(id2, ":", i), ms(3315+20*i)
 				h.Ops = append(h.Ops, op)
 			}
 			if more != nil {
 				more(h)
 			}
 		}
-	}
-	passed := func(times int, more func(h *history.History)) func(h *history.History) {
-		return passedEvery(30, times, more)
 	}
 	judged(t, QueueOrder, tests{
 		"passed by few":  {passed(mayOvertake, nil), ""},
@@ -265,12 +262,13 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 			}
 			slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 		}), ""},
-		"in few turns of its process":     {passedEvery(6, mayOvertake*(1+mayTakeOver), nil), ""},
-		"in many turns of its process":    {passedEvery(6, mayOvertake*(1+mayTakeOver)+1, nil), "passed by 86 calls that came later, of which 80 "},
-		"others have the lock in between": {passedEvery(6, mayOvertake*(1+mayTakeOver), another(ms(3308))), "passed by 86 calls that came later, of which 79 "},
-		"by unfair ones":                  {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
-		"it is unfair itself":             {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
-		"a fault at that time":            {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
+		"by those that took over, and few":   {passed(mayTakeOver+mayOvertake, crew(0)), ""},
+		"by those that took over, and many":  {passed(mayTakeOver+mayOvertake+1, crew(0)), "passed by 22 calls that came later, of which 16 "},
+		"by those that came too late for it": {passed(mayOvertake+2, crew(briefHold)), "passed by 7 calls that came later, of which 0 "},
+		"in two turns":                       {passed(mayTakeOver+mayOvertake+1, func(h *history.History) { crew(0)(h); another(h, ms(3520)) }), ""},
+		"by unfair ones":                     {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
+		"it is unfair itself":                {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
+		"a fault at that time":               {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
 		"it had just begun": {passed(mayOvertake+1, func(h *history.History) {
 			for i := range h.Ops {
 				if h.Ops[i].Lock == "Q" && h.Ops[i].Client == "c1.hot1" {
@@ -281,14 +279,29 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 	})
 }
 
-// another has another process take Q at that time.
-func another(at int64) func(h *history.History) {
+// crew has three callers of c2 take Q in turn, each of which calls that long after the one before it was granted.
+func crew(late time.Duration) func(h *history.History) {
 	return func(h *history.History) {
-		h.Ops = append(h.Ops, history.Op{
-			Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Fair: true, Outcome: history.OK, Client: "harness.hot1", Call: at - 1, Return: at, Deadline: at + 1, Holder: id2 + ":z",
-		})
-		slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
+		n, before := 0, int64(0)
+		for i := range h.Ops {
+			op := &h.Ops[i]
+			if op.Lock != "Q" || op.Client != "c2.hot1" {
+				continue
+			}
+			if n > 0 {
+				op.Client, op.Call = fmt.Sprint("c2.hot", n%3+1), before+int64(late)
+			}
+			n, before = n+1, op.Return
+		}
 	}
+}
+
+// another has another process take Q at that time.
+func another(h *history.History, at int64) {
+	h.Ops = append(h.Ops, history.Op{
+		Kind: history.KindLock, Lock: "Q", Mode: history.Exclusive, Fair: true, Outcome: history.OK, Client: "harness.hot1", Call: at - 1, Return: at, Deadline: at + 1, Holder: id2 + ":z",
+	})
+	slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 func unfair(h *history.History, client string) {

@@ -18,6 +18,8 @@ const (
 	mayOvertake = 5
 	// mayTakeOver is how many callers of a process take the lock over from one another at most before the next process has its turn.
 	mayTakeOver = 16
+	// briefHold is how long a hold may be after which a caller takes over.
+	briefHold = 500 * time.Microsecond
 )
 
 // QueueOrder is the checker queue-order: while nothing is wrong, no call that waits in the queue of a lock is overtaken by more than mayOvertake
@@ -26,8 +28,7 @@ const (
 // The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
 // place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
 // later. It takes the place with the ticket of its call (docs/internals/algorithm.md), so a call that came first passes by right, however late
-// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: a call that was granted at most arrival
-// after another of its process counts as one. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: see follow. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
 //
 // A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
 //
@@ -115,12 +116,12 @@ func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
 		}
 		if o.process != call.process && o.op.Fair && o.op.Outcome == history.OK && o.op.Return < to && o.placed > call.placed+int64(arrival+2*lag) {
 			passed++
-			if o.follows != 0 && o.op.Return-o.follows <= int64(arrival+2*lag) {
+			if o.tookOver {
 				tookOver++
 			}
 		}
 	}
-	c.worst = max(c.worst, passed)
+	c.worst = max(c.worst, passed-tookOver)
 	if passed-tookOver > mayOvertake {
 		c.report(Violation{
 			Text: fmt.Sprintf("passed by %d calls that came later, of which %d may have taken the lock over within their process: %s", passed, tookOver, name(call.op)),
@@ -129,7 +130,8 @@ func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
 	}
 }
 
-// follow notes of each grant in the calls of a lock which one it followed in its process.
+// follow notes which grants in the calls of a lock may be take-overs: each that follows one of its process, whose caller had called before that hold
+// ended, if it was brief; and mayTakeOver in a row, until another process has the lock.
 func follow(calls []queuedCall) {
 	var grants []*queuedCall
 	for i := range calls {
@@ -139,28 +141,25 @@ func follow(calls []queuedCall) {
 	}
 	slices.SortFunc(grants, func(a, b *queuedCall) int { return cmp.Compare(a.op.Return, b.op.Return) })
 	for i, row := 1, 0; i < len(grants); i++ {
-		row++
-		if grants[i-1].process != grants[i].process || row > mayTakeOver {
+		before, g := grants[i-1], grants[i]
+		if row++; before.process != g.process {
 			row = 0
 		}
-		grants[i].follows = 0
-		if row > 0 {
-			grants[i].follows = grants[i-1].op.Return
-		}
+		g.tookOver = 0 < row && row <= mayTakeOver && g.op.Call < before.op.Return+int64(briefHold)
 	}
 }
 
 func (c *queueOrder) result() Result {
 	r := c.into(Result{ID: "queue-order", Question: "Was a call that waited in a queue passed by many that came later?"})
 	r.Figures = []Figure{{"calls in queues judged", float64(c.judged)}, {"most later calls that passed one", float64(c.worst)}}
-	return r.observed(fmt.Sprintf("No: %d calls judged, at most %d later ones passed one of them.", c.judged, c.worst), c.judged)
+	return r.observed(fmt.Sprintf("No: %d calls judged, at most %d later ones passed one of them, beside those that took the lock over.", c.judged, c.worst), c.judged)
 }
 
 // queuedCall is a call that waits in the queue of a lock.
 type queuedCall struct {
-	op      history.Op
-	process string
-	placed  int64 // when the earlier calls of its process had returned
-	judged  bool
-	follows int64 // when the grant before it was, from which it may have taken the lock over; 0: that was of another process, or other processes had their turn
+	op       history.Op
+	process  string
+	placed   int64 // when the earlier calls of its process had returned
+	judged   bool
+	tookOver bool // it may have taken the lock over from the call before it
 }
