@@ -43,7 +43,8 @@
 // that acts after its lease ended.
 //
 // Liveness: a lock is granted while a quorum of masters votes. Waiting clients are served in
-// the order in which they began to wait. If a client dies, its lease ends with the TTL.
+// the order in which they began to wait, but for a lock that is held so briefly that callers of one process
+// pass it on first, and callers that do not queue: see [Mutex.Lock]. If a client dies, its lease ends with the TTL.
 //
 // Restarts: a master that lost its data, or may have lost some, does not vote until every
 // lock that it may have voted for is over.

@@ -93,7 +93,7 @@ type Wait struct {
 	Waited   time.Duration
 	Before   time.Duration // Waited of the event before; 0 with First
 	// Last is the last round of any caller in this process that waits for the lock, a *redlock.RoundError. It says who has
-	// it. It is nil before the first, and while other callers of this process are ahead.
+	// it. It is nil before the first.
 	Last error
 
 	_ struct{}

@@ -108,6 +108,7 @@ type world struct {
 	masters [3]*master
 	lines   *Lines
 	tries   attempt.Tries
+	trip    time.Duration // to a quorum
 
 	mu     sync.Mutex
 	over   error
@@ -117,7 +118,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	m := &quorum.Masters{Need: 2, All: 0b111, Clock: clock.Monotonic(), Drift: clock.DefaultDrift(),
-		Timeout: func() time.Duration { return 50 * time.Millisecond }, Trusted: func() time.Duration { return -1 << 62 }}
+		Timeout: func() time.Duration { return 50 * time.Millisecond }, Trip: func() time.Duration { return w.trip }, Trusted: func() time.Duration { return -1 << 62 }}
 	for i := range w.masters {
 		w.masters[i] = &master{holder: "another"}
 		m.Nodes = append(m.Nodes, w.masters[i])

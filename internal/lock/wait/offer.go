@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
-	"github.com/redlock-go/redlock/internal/lock/waiting"
 )
 
 // This file is a lock that goes from caller to caller within the process.
@@ -23,14 +22,14 @@ func (w *Lines) Offer(o attempt.Offer) *attempt.Offer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{o.Lock.Name, o.Lock.Mode}]
-	if ct == nil || ct.passes == 0 || ct.offloaded || ct.machine.State() != waiting.Passing {
+	if ct == nil || ct.passes == 0 || ct.offloaded || !ct.machine.Offers(w.Masters.Clock.Elapsed(), w.Masters.Trip()) {
 		return nil
 	}
 	ct.passes--
 	next := new(attempt.Offer) // not &o, which would allocate for each release that nobody waits for
 	*next = o
 	ct.line.Front().Value.(*Caller).offer = next
-	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.Masters.Clock.Elapsed()})
+	ct.releasedLocked()
 	return next
 }
 
@@ -44,8 +43,13 @@ func (ct *contender) takeOver(ctx context.Context, call *Caller) bool {
 	r := call.Face.TakeOver(ctx, o)
 	ct.rounds++
 	v := o.Ask(r)
-	if _, won := call.Face.Win(r, v); !won {
-		ct.stopPassing() // a master that does not let it is hurt, or Redisson waits
+	end, won := call.Face.Win(r, v)
+	if !won {
+		ct.stopPassing()      // a master that does not let it is hurt, or Redisson waits
+		if ctx.Err() != nil { // it makes no other round, which would say who has the lock
+			failed := call.Face.Failed(r, end)
+			ct.setLast(&failed)
+		}
 		r.GiveBack()
 		return false
 	}

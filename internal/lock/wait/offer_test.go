@@ -3,6 +3,7 @@
 package wait
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,55 @@ func TestOffer_briefHolds_goFromCallerToCaller(t *testing.T) {
 			w.rest(t, callers[passes+1:]...)
 		})
 	}
+}
+
+// What is offered is a brief hold, on masters that are near. On others a hold that was shorter than a trip has the turn passed with the next
+// release, so that this need not wait in the lanes until an acquire is answered.
+func TestOffer_longHoldsAndFarMasters_notOffered(t *testing.T) {
+	for name, test := range map[string]struct {
+		trip, hold time.Duration
+		offered    bool
+	}{
+		"brief": {time.Millisecond, 499 * time.Microsecond, true},
+		"long":  {time.Millisecond, 500 * time.Microsecond, false},
+		"far":   {time.Millisecond + 1, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, callers := briefly(t, 2)
+			w.trip = test.trip
+			time.Sleep(test.hold)
+			if callers[0].giveBack(false) != test.offered {
+				t.Errorf("%s: offered %v", name, !test.offered)
+			}
+			w.free()
+			w.rest(t, callers[1])
+		})
+	}
+}
+
+// A caller that gives up while it takes the lock over says what that round saw.
+func TestOffer_cutOff_saysWhatItSaw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, callers := briefly(t, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		next := w.lock(ctx)
+		if !callers[0].giveBack(false) {
+			t.Fatal("not offered")
+		}
+		for _, m := range w.masters {
+			m.way = time.Second
+		}
+		if !callers[1].giveBack(false) {
+			t.Fatal("not offered again")
+		}
+		cancel()
+		time.Sleep(100 * time.Millisecond) // less than an answer takes
+		if !next.ended() || !errors.Is(next.err, errFailed) || !errors.Is(next.err, context.Canceled) {
+			t.Errorf("it gave up with %v", next.err)
+		}
+		time.Sleep(2 * time.Second)
+		w.nothingLeft()
+	})
 }
 
 // What the next caller does not take over is released, once, and by whom it was offered to or by whom it was offered.

@@ -225,5 +225,11 @@ func (w *Lines) Released(l *protocol.Lock) {
 	if ct == nil || l.Mode == protocol.Read {
 		return
 	}
-	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.Masters.Clock.Elapsed()})
+	ct.releasedLocked()
+}
+
+// releasedLocked tells the machine that this process released the lock.
+func (ct *contender) releasedLocked() {
+	m := ct.w.Masters
+	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: m.Clock.Elapsed(), Way: m.Trip()})
 }

@@ -24,7 +24,7 @@ const (
 	Free                     // on the masters in Set the lock was free when they gave the caller the first place, and no vote
 	Wake                     // masters released the lock, or vote again; Set
 	Heard                    // masters published on Redisson's channel; Set
-	ReleasedHere             // this process released the lock; Votes, Now
+	ReleasedHere             // this process released the lock; Votes, Now, Way
 	Timer                    // the time is over that was armed
 	CtxDone                  // the caller gives up
 	Left                     // the caller whose turn it was has left the line; Granted, Next, Now
@@ -54,6 +54,7 @@ type Event struct {
 	// not answer.
 	Now, Joined, Patience time.Duration
 	Trip                  time.Duration // of any event: how long the masters took to answer the last attempt
+	Way                   time.Duration // how long a trip to a quorum takes; 0: it is not known
 	// Jitter is the chance in the answer: a random time below its argument.
 	Jitter func(time.Duration) time.Duration
 }
@@ -84,9 +85,10 @@ type Do struct {
 	Wake  bool          // the caller whose turn it is is to be woken
 }
 
-// A hold of less than briefHold is over before a round trip is: see Machine.brief. passAfter is how long the next caller
-// waits for the end of a hold that was expected to be brief.
-const briefHold, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
+// A hold of less than briefHold, or than a trip to masters that are farther, is over before an acquire is answered: see Machine.brief. passAfter
+// is how long the next caller waits for the end of a hold that was expected to be brief, beside a trip. Masters to which a trip takes nearby or
+// less are near.
+const briefHold, passAfter, nearby = 500 * time.Microsecond, 2 * time.Millisecond, time.Millisecond
 
 // Machine decides for the caller whose turn it is in one line of callers. It is pure, and not safe for concurrent use.
 // Make one with [NewMachine].
@@ -100,11 +102,10 @@ type Machine struct {
 	// patience is how long the caller may sleep without a vote or a wake, from the last refusal on. silence is since when no quorum answers;
 	// 0 while one does. It belongs to the line, because an outage concerns all callers at once.
 	patience, refused, silence time.Duration
-	// grantedAt is when the last lease was granted. brief says that the line's last hold was brief. The turn is then passed with the
-	// release: one call of each master has both the release and the next acquire, and the release need not wait until the acquire
-	// is answered. Else the turn is passed at once, and the place is in the queues when the release comes.
-	grantedAt time.Duration
-	brief     bool
+	// grantedAt is when the last lease was granted. brief is not 0 if the line's last hold was brief, and then how long the next caller waits for
+	// the end of a hold. The turn is then passed with the release: one call of each master has both the release and the next acquire, and the
+	// release need not wait until the acquire is answered. Else the turn is passed at once, and the place is in the queues when the release comes.
+	grantedAt, brief time.Duration
 	// expecting says that this process released the lock: votes for the attempt that is open or under way are about to come by messages.
 	expecting bool
 }
@@ -124,6 +125,13 @@ func (m *Machine) Foreign() bool { return m.wakes.Foreign() }
 // Outage says whether no quorum has answered for longer than the patience of a caller that has waited since joined.
 func (m *Machine) Outage(now, joined, patience time.Duration) bool {
 	return m.silence != 0 && now-max(m.silence, joined) >= patience
+}
+
+// Offers says whether a hold that ends now is offered to the next caller of this process, where a trip to a quorum takes so long: it was brief, and so was
+// the one before it, and the masters are near. Farther away the masters' time is not what is short, a hand costs the same trip as that, and other
+// processes would wait for a trip for each caller that takes over.
+func (m *Machine) Offers(now, trip time.Duration) bool {
+	return m.state == Passing && now-m.grantedAt < briefHold && trip <= nearby
 }
 
 // Ready says whether there is something to do for the caller, so that [Awake] is of use.
@@ -319,7 +327,10 @@ func (m *Machine) vote(e *Event) (do Do) {
 // releasedHere is a release of the lock by this process. If the attempt's places can become votes, the release makes them so, and
 // the caller asks when the messages do not come. Else it asks right behind the release, unless other processes are ahead.
 func (m *Machine) releasedHere(e *Event) Do {
-	m.brief = e.Now-m.grantedAt < briefHold
+	m.brief = 0
+	if e.Now-m.grantedAt < max(briefHold, e.Way) {
+		m.brief = passAfter + e.Way
+	}
 	switch {
 	case m.state == Passing:
 		return Do{Act: PassTurn}
@@ -341,7 +352,7 @@ func (m *Machine) releasedHere(e *Event) Do {
 func (m *Machine) timer() Do {
 	switch m.state {
 	case Passing:
-		m.brief = false
+		m.brief = 0
 		return Do{Act: PassTurn}
 	case Stuck:
 		m.retries++
@@ -378,9 +389,9 @@ func (m *Machine) left(e *Event) Do {
 	case m.state == Passing: // the first in the line left before its turn came
 	default:
 		m.grantedAt, m.state = e.Now, Idle
-		if e.Granted && m.brief {
+		if e.Granted && m.brief != 0 {
 			m.state = Passing
-			return Do{Arm: passAfter}
+			return Do{Arm: m.brief}
 		}
 		return Do{Act: PassTurn}
 	}

@@ -204,7 +204,7 @@ func (r *run) releases(h hold) (all [masters]*protocol.Request) {
 // unlocks is the end of a hold.
 func (r *run) unlocks(now time.Duration) {
 	p := r.p
-	if p.passes > 0 && p.machine.State() == waiting.Passing { // as Lines.Offer
+	if p.passes > 0 && p.machine.Offers(now, 0) { // as Lines.Offer
 		p.passes--
 		p.offer = p.hold
 	} else {

@@ -53,9 +53,9 @@ var sound = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Jumps: 1}, 29386},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Crashes: 1}, 6711},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Dally: true}, 8798},
-	{Config{Lines: turns, Attempts: 3, Prompt: true}, 20005},
-	{Config{Lines: pair, Attempts: 3, Brief: true}, 21612},
-	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cancels: 2}, 12658},
+	{Config{Lines: turns, Attempts: 3, Prompt: true}, 19746},
+	{Config{Lines: pair, Attempts: 3, Brief: true}, 21623},
+	{Config{Lines: pair, Attempts: 3, Brief: true, Prompt: true, Cancels: 2}, 12649},
 }
 
 // large are more of them, for CI.
