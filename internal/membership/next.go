@@ -33,7 +33,7 @@ func (r *Rules) Next(v *View) Action {
 }
 
 // epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
-// the list. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
+// the list; where a quorum votes, in any that its master has not outlived. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
 // are stamped, and does nothing else.
 func (m *machine) epoch() Epoch {
 	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
@@ -48,9 +48,14 @@ func (m *machine) epoch() Epoch {
 		}
 		return e
 	}
+	votes := m.votes(e, false) >= m.v.Terms.Quorum()
 	e.Number = max(e.Number, 1)
 	for i := range m.v.Masters {
-		if rs := m.v.Masters[i].Record.State; rs.Epoch.ID == e.ID {
+		rs := m.v.Masters[i].Record.State
+		if votes {
+			rs = m.v.Masters[i].state() // an old file may have a higher one, of an epoch that all others forgot
+		}
+		if rs.Epoch.ID == e.ID {
 			e.Number = max(e.Number, rs.Epoch.Number)
 		}
 	}
