@@ -29,8 +29,9 @@
 //     which the scripts enforce;
 //   - (d) no master's data set is rolled back, or loses a part to a slot's move that is given up,
 //     while the master runs on, and no client's process is copied while it runs;
-//   - (e) a master that was replaced by its replica gives no more votes when the wait of the
-//     replica begins;
+//   - (e) a server that was replaced under a master's name, by its replica or by another one, gives
+//     no more votes when the wait of the other begins, nor under that name again before it was
+//     restarted;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels
 //     redlock:wake:*;
 //   - (g) all locks of one name have the same TTL.

@@ -242,6 +242,43 @@ func TestKeeper_masterIsFlushed_votesAgainAfterItsWait(t *testing.T) {
 	})
 }
 
+// A name may lead to another server, and back. Who comes back did not give the votes that the other one gave in its place, and its record is as it
+// was: it waits, once.
+func TestKeeper_nameLeadsAwayAndBack_serverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, nil)
+		k.open()
+		m, wait := k.masters[1], k.cfg.Terms.Wait()
+		lead := func(to *nodetest.Data, id protocol.Identity) {
+			m.Crash()
+			m.Promote(to)
+			m.Restart()
+			if id.RunID != "" {
+				m.SetIdentity(id)
+			}
+		}
+		data, id := m.Snapshot(), m.Identity()
+		votes := func(after time.Duration) bool {
+			k.heard()
+			time.Sleep(after)
+			return k.Recovering() == 0
+		}
+		lead(nodetest.NewMaster("another").Snapshot(), protocol.Identity{})
+		if votes(wait/2) || !votes(wait) {
+			t.Fatal("the other server does not vote after its wait")
+		}
+		lead(data, id)
+		if votes(wait/2) || !votes(wait) {
+			t.Error("who came back does not vote after a wait")
+		}
+		data = m.Snapshot()
+		lead(data, id)
+		if !votes(wait / 2) {
+			t.Error("it lost a connection, and waits again")
+		}
+	})
+}
+
 // What is said where nobody listens costs nothing, and nothing else changes.
 func TestKeeper_nobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,7 @@ type Master struct {
 	Received    time.Duration // ...answered, on the client's elapsed clock
 	Incarnation string        // what the master is now
 	Record      Record
+	Aside       bool          // another server has voted in its place since it did: its record is as good as lost
 	Time        time.Duration // of the master's clock, since 1970; 0 if it was not read
 	Learned     bool          // the driver read all counters with the record, and keeps them
 	Moved       bool          // its clock moved: see Judge, or the watch of the connection
@@ -238,9 +239,9 @@ func (v *View) prepared(i int) *Terms {
 	return r.Before
 }
 
-// state is the master's record state in the incarnation that the master has now. A master without one is lost.
+// state is the master's record state in the incarnation that the master has now. A master without one is lost, and so is one that stood aside.
 func (at *Master) state() RecordState {
-	if !at.Answered || at.Record.State.Incarnation != at.Incarnation {
+	if !at.Answered || at.Aside || at.Record.State.Incarnation != at.Incarnation {
 		return RecordState{}
 	}
 	return at.Record.State

@@ -59,6 +59,7 @@ type Driver struct {
 	errs     []error              // by place: why a master's record cannot be used, or was not read
 	compared int                  // clocks that their notes could be compared with, in the last look
 	seen     membership.Judgement // of the last look
+	asides   []aside              // by place
 	refused  []error              // by place: why a master refused to write a step of a change, for which it is silent from then on
 }
 
@@ -71,7 +72,7 @@ func New(cfg Config) *Driver {
 	slices.SortFunc(d.order, func(a, b int) int { return strings.Compare(cfg.Nodes[a].Name(), cfg.Nodes[b].Name()) })
 	n := len(d.order)
 	d.known, d.times = make([]map[string]int64, n), make([]time.Duration, n)
-	d.jumps, d.errs, d.refused = make([]jump, n), make([]error, n), make([]error, n)
+	d.jumps, d.errs, d.refused, d.asides = make([]jump, n), make([]error, n), make([]error, n), make([]aside, n)
 	for k := range d.jumps {
 		d.jumps[k].last = longAgo
 	}
@@ -197,6 +198,7 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
 	at.Sent, at.Received, at.Time = reply.Seen.Sent, reply.Seen.Received, reply.Seen.Time
+	at.Aside = d.asides[k].stoodAside(at.Incarnation, &rec.State)
 	d.times[k] = reply.Seen.Time
 	if at.Learned {
 		d.known[k] = counters(reply.Record)
