@@ -21,14 +21,15 @@ func TestRelease_offered_eachMasterHasItOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		then func(s *stage, o *attempt.Offer)
 		sent int   // releases
+		late int   // so many more may be sent, to a master whose answer comes beside the verdict
 		want error // of Release
 	}{
-		"taken over on all masters": {func(s *stage, o *attempt.Offer) { s.takeOver(o); s.answer(protocol.Adopt, yes, 0, 1, 2) }, 0, nil},
+		"taken over on all masters": {func(s *stage, o *attempt.Offer) { s.takeOver(o); s.answer(protocol.Adopt, yes, 0, 1, 2) }, 0, 1, nil},
 		"taken over by a quorum": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.answer(protocol.Adopt, none, 1)
 			s.answer(protocol.Adopt, yes, 0, 2)
-		}, 1, nil},
+		}, 1, 0, nil},
 		"taken over by a quorum, and a master is silent": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.answer(protocol.Adopt, yes, 0, 2)
@@ -36,13 +37,13 @@ func TestRelease_offered_eachMasterHasItOnce(t *testing.T) {
 			s.wantDrained()
 			s.answer(protocol.Adopt, yes, 1)
 			s.answer(protocol.Release, none, 1)
-		}, 1, nil},
+		}, 1, 0, nil},
 		"taken over by a minority": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.answer(protocol.Adopt, none, 1, 2)
 			s.answer(protocol.Adopt, yes, 0)
 			s.answer(protocol.Release, yes, 1, 2)
-		}, 2, nil},
+		}, 2, 1, nil},
 		"who took it over gave up at once": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.giveUp()
@@ -50,47 +51,47 @@ func TestRelease_offered_eachMasterHasItOnce(t *testing.T) {
 			s.wantDrained()
 			s.answer(protocol.Adopt, yes, 0, 1, 2)
 			s.answer(protocol.Release, none, 0, 1, 2) // the vote is in the hands of who gave up, who gives it back
-		}, 3, nil},
+		}, 3, 0, nil},
 		"who took it over gave up, and the vote was lost": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.giveUp()
 			synctest.Wait()
 			s.answer(protocol.Adopt, none, 0, 1, 2)
 			s.answer(protocol.Release, none, 0, 1, 2)
-		}, 3, errs.ErrLost},
+		}, 3, 0, errs.ErrLost},
 		"nobody knows who has the vote": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
+			s.answer(protocol.Adopt, yes, 2) // before it is lost: with that the release goes to who has not answered
 			s.answer(protocol.Adopt, protocol.Reply{}, 0, 1)
-			s.answer(protocol.Adopt, yes, 2)
 			s.answer(protocol.Release, none, 0, 1)
-		}, 2, errs.ErrUnconfirmed},
+		}, 2, 0, errs.ErrUnconfirmed},
 		"declined": {func(s *stage, o *attempt.Offer) {
 			o.Claim()
 			o.Decline(0b111)
 			s.answer(protocol.Release, yes, 0, 1, 2)
-		}, 3, nil},
+		}, 3, 0, nil},
 		"the vote was lost": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			s.answer(protocol.Adopt, none, 0, 1, 2)
 			s.answer(protocol.Release, none, 0, 1, 2)
-		}, 3, errs.ErrLost},
+		}, 3, 0, errs.ErrLost},
 		"nobody comes to it": {func(s *stage, o *attempt.Offer) {
 			time.Sleep(5 * time.Millisecond)
 			if synctest.Wait(); o.Claim() {
 				s.t.Error("it can still be claimed when the release was sent")
 			}
 			s.answer(protocol.Release, yes, 0, 1, 2)
-		}, 3, nil},
+		}, 3, 0, nil},
 		"nobody comes to it, and the masters are silent": {func(s *stage, o *attempt.Offer) {
 			time.Sleep(2 * stageTimeout)
-		}, 3, errs.ErrUnconfirmed},
+		}, 3, 0, errs.ErrUnconfirmed},
 		"answered too late for the Unlock": {func(s *stage, o *attempt.Offer) {
 			s.takeOver(o)
 			time.Sleep(2 * stageTimeout)
 			s.wantDrained()
 			s.answer(protocol.Adopt, yes, 2)
 			s.answer(protocol.Adopt, protocol.Reply{}, 0, 1)
-		}, 3, errs.ErrUnconfirmed},
+		}, 3, 0, errs.ErrUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,9 @@ func TestRelease_offered_eachMasterHasItOnce(t *testing.T) {
 				if err := <-done; !errors.Is(err, test.want) {
 					t.Errorf("the Unlock: %v, want %v", err, test.want)
 				}
-				s.want(protocol.Release, test.sent)
+				if n := s.count(protocol.Release); n < test.sent || n > test.sent+test.late {
+					t.Errorf("the masters were sent %d releases, want %d to %d", n, test.sent, test.sent+test.late)
+				}
 				s.wantDrained()
 				s.r.Close()
 			})
