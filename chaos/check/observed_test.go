@@ -262,10 +262,11 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 			}
 			slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 		}), ""},
-		"by those that took over, and few":   {passed(mayTakeOver+mayOvertake, crew(0)), ""},
-		"by those that took over, and many":  {passed(mayTakeOver+mayOvertake+1, crew(0)), "passed by 22 calls that came later, of which 16 "},
-		"by those that came too late for it": {passed(mayOvertake+2, crew(briefHold)), "passed by 7 calls that came later, of which 0 "},
-		"in two turns":                       {passed(mayTakeOver+mayOvertake+1, func(h *history.History) { crew(0)(h); another(h, ms(3520)) }), ""},
+		"by those that took over, and few":   {passed(mayTakeOver+mayOvertake, crew(0, 0)), ""},
+		"by those that took over, and many":  {passed(mayTakeOver+mayOvertake+1, crew(0, 0)), "passed by 22 calls that came later, of which 16 "},
+		"by those that came too late for it": {passed(mayOvertake+2, crew(0, briefHold)), "passed by 7 calls that came later, of which 0 "},
+		"by those that held it for longer":   {passed(mayOvertake+2, crew(briefHold, 0)), "passed by 7 calls that came later, of which 0 "},
+		"in two turns":                       {passed(mayTakeOver+mayOvertake+1, func(h *history.History) { crew(0, 0)(h); another(h, ms(3520)) }), ""},
 		"by unfair ones":                     {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c2.hot1") }), ""},
 		"it is unfair itself":                {passed(mayOvertake+1, func(h *history.History) { unfair(h, "c1.hot1") }), ""},
 		"a fault at that time":               {passed(mayOvertake+1, func(h *history.History) { h.Faults = append(h.Faults, fault("reorder", 3500, 3501, "m1")) }), ""},
@@ -279,10 +280,11 @@ func TestQueueOrder_overtaken_judged(t *testing.T) {
 	})
 }
 
-// crew has three callers of c2 take Q in turn, each of which calls that long after the one before it was granted.
-func crew(late time.Duration) func(h *history.History) {
+// crew has three callers of c2 take Q in turn and hold it for so long, each of which calls that long after the one before it was granted.
+func crew(held, late time.Duration) func(h *history.History) {
 	return func(h *history.History) {
 		n, before := 0, int64(0)
+		var unlocks []history.Op
 		for i := range h.Ops {
 			op := &h.Ops[i]
 			if op.Lock != "Q" || op.Client != "c2.hot1" {
@@ -292,7 +294,11 @@ func crew(late time.Duration) func(h *history.History) {
 				op.Client, op.Call = fmt.Sprint("c2.hot", n%3+1), before+int64(late)
 			}
 			n, before = n+1, op.Return
+			ended := op.Return + int64(held)
+			unlocks = append(unlocks, history.Op{Kind: history.KindUnlock, Lock: "Q", Holder: op.Holder, Client: op.Client, Call: ended, Return: ended + 1, Outcome: history.OK})
 		}
+		h.Ops = append(h.Ops, unlocks...)
+		slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 	}
 }
 

@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -84,6 +85,10 @@ func (c *queueOrder) begin(h *history.History) {
 
 // place adds op if it is an exclusive call. An unfair one may be taken over from, and is not judged.
 func (c *queueOrder) place(op history.Op) {
+	if op.Kind == history.KindUnlock {
+		c.ends(op)
+		return
+	}
 	if op.Kind != history.KindLock || op.Mode != history.Exclusive || op.Return == history.Never {
 		return
 	}
@@ -92,9 +97,20 @@ func (c *queueOrder) place(op history.Op) {
 		return
 	}
 	key := [2]string{process, op.Lock}
-	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key]), judged: !op.Fair})
+	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key]), judged: !op.Fair, held: math.MaxInt64})
 	if op.Fair {
 		c.returned[key] = max(c.returned[key], op.Return)
+	}
+}
+
+// ends notes when a hold was given back.
+func (c *queueOrder) ends(unlock history.Op) {
+	calls := c.calls[unlock.Lock]
+	for i := len(calls) - 1; i >= 0; i-- {
+		if calls[i].op.Holder == unlock.Holder {
+			calls[i].held = time.Duration(unlock.Call - calls[i].op.Return)
+			return
+		}
 	}
 }
 
@@ -145,7 +161,7 @@ func follow(calls []queuedCall) {
 		if row++; before.process != g.process {
 			row = 0
 		}
-		g.tookOver = 0 < row && row <= mayTakeOver && g.op.Call < before.op.Return+int64(briefHold)
+		g.tookOver = 0 < row && row <= mayTakeOver && before.held < briefHold && g.op.Call < before.op.Return+int64(briefHold)
 	}
 }
 
@@ -161,5 +177,6 @@ type queuedCall struct {
 	process  string
 	placed   int64 // when the earlier calls of its process had returned
 	judged   bool
-	tookOver bool // it may have taken the lock over from the call before it
+	held     time.Duration // until it was given back; forever if it was not
+	tookOver bool          // it may have taken the lock over from the call before it
 }
