@@ -33,7 +33,7 @@ func (r *Rules) Next(v *View) Action {
 }
 
 // epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
-// the list; where a quorum votes, in any that its master has not outlived. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
+// the list; where a quorum votes, of those who voted and live on. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
 // are stamped, and does nothing else.
 func (m *machine) epoch() Epoch {
 	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
@@ -52,10 +52,10 @@ func (m *machine) epoch() Epoch {
 	e.Number = max(e.Number, 1)
 	for i := range m.v.Masters {
 		rs := m.v.Masters[i].Record.State
-		if votes {
-			rs = m.v.Masters[i].state() // an old file may have a higher one, of an epoch that all others forgot
+		if votes { // an old file may have a higher one, of an epoch that all others forgot, and its master may wait for that
+			rs = m.v.Masters[i].state()
 		}
-		if rs.Epoch.ID == e.ID {
+		if rs.Epoch.ID == e.ID && (rs.voted() || !votes) {
 			e.Number = max(e.Number, rs.Epoch.Number)
 		}
 	}

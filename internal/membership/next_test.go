@@ -426,7 +426,7 @@ func TestNext_init_numbers(t *testing.T) {
 
 // TestNext_fixedList_numbers: an old file may have a higher number than the one in which a quorum votes. Where none votes the highest counts.
 func TestNext_fixedList_numbers(t *testing.T) {
-	for masters, want := range map[string]int64{"VF5 VF5 oVF9": 5, "VF5 - oVF9": 9, "oVF5 oVF5 oVF9": 9} {
+	for masters, want := range map[string]int64{"VF5 VF5 oVF9": 5, "VF5 - oVF9": 9, "VF5 VF5 RF9": 5, "oVF5 oVF5 oVF9": 9} {
 		v, a := scene{from: "F", masters: masters, whole: never}.run(t)
 		if a.Kind != Swap || a.To.State.Epoch.Number != want {
 			t.Errorf("%s: %s for epoch %v, want number %d", masters, tell(v, a), a.To.State.Epoch, want)
