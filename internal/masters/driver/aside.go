@@ -4,36 +4,58 @@ package driver
 
 import (
 	"slices"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
 )
 
 // aside is what this process knows of the servers to which a master's name has led. A name may lead to another server and back: its address moves,
-// or a Sentinel takes back what it said. Who comes back has kept the record by which it votes, and knows nothing of the votes that were given in its
-// place. It has to wait like one that lost its record (docs/safety.md A11).
+// or a Sentinel takes back what it said. Who comes back has kept its record, and knows nothing of the votes that were given in its place. It has to
+// wait like one that lost its record (docs/safety.md A11).
 //
 // A process that did not see the other one vote knows nothing of it. So this is no part of the promise.
-type aside struct {
-	voting string   // who was last seen to vote
-	gone   []string // who voted before that, the last goneMax of them
+type aside struct{ servers []server }
+
+// server is one that had a record of this list when it was last seen.
+type server struct {
+	incarnation string
+	state       membership.RecordState // then
+	gone        bool                   // another has voted in its place since, and it has not been claimed anew
+	back        time.Duration          // since when it is back without a break; 0: it is not
 }
 
-const goneMax = 16
+// serversMax is how many servers of one name are known, the last ones.
+const serversMax = 16
 
-// stoodAside says whether the server is one in whose place another has voted, and that has not waited since. rs is its record state.
-func (a *aside) stoodAside(server string, rs *membership.RecordState) bool {
-	own := rs.Incarnation == server
-	i := slices.Index(a.gone, server)
-	switch votes := own && rs.Phase == membership.Voting; {
-	case i >= 0 && own && rs.Phase == membership.Quarantined:
-		a.gone = slices.Delete(a.gone, i, i+1)
-	case i >= 0 && votes:
-		return true
-	case votes && a.voting != server:
-		if a.voting != "" {
-			a.gone = append(a.gone[max(0, len(a.gone)-goneMax+1):], a.voting)
-		}
-		a.voting = server
+// stoodAside takes in that the name leads to a server with a record of its own, and says whether it is to wait. If nobody could claim it
+// for as long as that takes, the votes of the other one are over.
+func (a *aside) stoodAside(incarnation string, state *membership.RecordState, now, wait time.Duration) bool {
+	i := slices.IndexFunc(a.servers, func(s server) bool { return s.incarnation == incarnation })
+	if i < 0 {
+		a.servers = append(a.servers[max(0, len(a.servers)-serversMax+1):], server{incarnation: incarnation})
+		i = len(a.servers) - 1
+	}
+	s := &a.servers[i]
+	if s.back == 0 {
+		a.left()
+		s.back = max(now, 1)
+	}
+	if claimed := state.Phase == membership.Quarantined && *state != s.state; claimed || now-s.back >= wait {
+		s.gone = false
+	}
+	s.state = *state
+	if s.gone {
+		return state.Phase != membership.Retired // that votes no more, and may know of a plan
+	}
+	for k := range a.servers {
+		a.servers[k].gone = a.servers[k].gone || k != i && state.Phase == membership.Voting
 	}
 	return false
+}
+
+// left takes in that the name leads to none of them, as far as this process sees.
+func (a *aside) left() {
+	for i := range a.servers {
+		a.servers[i].back = 0
+	}
 }

@@ -183,6 +183,7 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r membership.Reading) {
 	d.errs[k], d.known[k], d.times[k] = reply.Err, nil, 0
 	if reply.Outcome != protocol.Granted {
+		d.asides[k].left()
 		if d.errs[k] == nil {
 			d.errs[k] = protocol.ErrStalled
 		}
@@ -198,14 +199,19 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
 	at.Sent, at.Received, at.Time = reply.Seen.Sent, reply.Seen.Received, reply.Seen.Time
-	at.Aside = d.asides[k].stoodAside(at.Incarnation, &rec.State)
 	d.times[k] = reply.Seen.Time
 	if at.Learned {
 		d.known[k] = counters(reply.Record)
 	}
 	// The clock note of a master that belongs to another list is not this process's to compare or to replace.
 	ours := rec.State.Epoch.ID == d.cfg.Terms.ID || d.cfg.Target != nil && rec.State.Epoch.ID == d.cfg.Target.ID
-	live := ours && rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
+	own := ours && rec.State.Incarnation == at.Incarnation
+	live := own && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
+	if own {
+		at.Aside = d.asides[k].stoodAside(at.Incarnation, &rec.State, at.Received, d.cfg.Terms.Wait())
+	} else {
+		d.asides[k].left()
+	}
 	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
 }
 
