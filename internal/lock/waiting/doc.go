@@ -19,7 +19,7 @@
 // acquires that the masters have not executed yet, and may become votes.
 //
 //   - Idle: nobody has the turn.
-//   - Passing: the next caller's turn comes with the release by this process, or after passAfter.
+//   - Passing: the next caller's turn comes with the release by this process, or after a trip and passAfter.
 //   - Begun: the caller has the turn, and has not asked. If the turn came with a release, it may take the lock over, and leaves with it.
 //   - Asking: an attempt is under way. Each master is asked when it has woken the caller, and the others when the attempt is decided or
 //     the timer fires.
