@@ -279,6 +279,46 @@ func TestKeeper_nameLeadsAwayAndBack_serverWaits(t *testing.T) {
 	})
 }
 
+// A process that has seen no quorum for long claims no master. It says that it waits for servers that came back, and believes them when the votes
+// that were given in their place are over.
+func TestKeeper_namesLeadAwayAndBack_nobodyClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, nil)
+		k.open()
+		wait := k.cfg.Terms.Wait()
+		data, ids := make([]*nodetest.Data, 3), make([]protocol.Identity, 3)
+		for i, m := range k.masters {
+			data[i], ids[i] = m.Snapshot(), m.Identity()
+		}
+		for _, m := range k.masters { // one after the other, so that the others know
+			m.Crash()
+			m.Promote(nodetest.NewMaster("another").Snapshot())
+			m.Restart()
+			time.Sleep(2 * wait)
+		}
+		if k.Recovering() != 0 || k.Board.Ready() != nil {
+			t.Fatalf("the others do not vote: %v", k.Board.Ready())
+		}
+		for _, m := range k.masters {
+			m.Crash()
+		}
+		time.Sleep(2 * wait)
+		for i, m := range k.masters {
+			m.Promote(data[i])
+			m.Restart()
+			m.SetIdentity(ids[i])
+		}
+		time.Sleep(wait / 2)
+		if err := k.Board.Ready(); !errors.Is(err, errs.ErrRecovering) {
+			t.Errorf("as they are back: %v", err)
+		}
+		time.Sleep(wait)
+		if err := k.Board.Ready(); err != nil || k.Recovering() != 0 {
+			t.Errorf("after a wait: %v, %d recover", err, k.Recovering())
+		}
+	})
+}
+
 // What is said where nobody listens costs nothing, and nothing else changes.
 func TestKeeper_nobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

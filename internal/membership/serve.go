@@ -348,6 +348,8 @@ func (m *machine) report(e Epoch) Action {
 		case !at.Old:
 		case !at.Answered:
 			silent = i
+		case at.Aside: // who may claim it does, or it is believed when the votes given in its place are over
+			others = max(others, m.rules.wait(m))
 		case rs.Phase == Quarantined && rs.Epoch == e && (rs.Whole || m.vouched(i)):
 			if left := m.rules.wait(m) - m.stood(i); left > 0 && (soonest == 0 || left < soonest) {
 				soonest = left

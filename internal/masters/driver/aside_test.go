@@ -18,16 +18,19 @@ func TestAside_serversComeAndGo_whoMissedVotesWaits(t *testing.T) {
 	phases := map[byte]membership.Phase{'V': membership.Voting, 'R': membership.Quarantined, 'X': membership.Retired}
 	for name, steps := range map[string]string{
 		"one server":                            "aV0 aV0 - aV0 aR1 aV0",
-		"restarts":                              "aV0 bR1 bV0 cR2 cV0 cV0",
+		"restarts":                              "aV0 bR1 w bV0 cR2 w cV0 cV0",
 		"back":                                  "aV0 bR1 bV0 aV0+ aV0+ aR2 aV0 bV0+",
 		"the other one did not vote":            "aV0 bR1 aV0 bR1+ bR2 bV0 aV0+",
+		"was quarantined, unseen":               "aV0 bR2 bV0 aR1+ aR3 aV0",
+		"was not known, and votes at once":      "bV0 aV0+ aV0+ aR1 aV0 bV0+",
+		"was not known, and may have waited":    "bV0 w aV0 bV0+",
 		"was quarantined":                       "aV0 aR1 bR2 bV0 aR1+ aR3 aV0",
-		"again, as it waits":                    "aV0 bR1 bV0 aV0+ aR2 bV0 aR2+ aR3 aV0",
+		"again, as it waits":                    "aV0 bR1 bV0 aV0+ aR2 bV0+ aR2+ aR3 aV0",
 		"voted in by who did not see it":        "aV0 aR1 bR2 bV0 aV0+",
 		"retired, and then cancelled":           "aX1 bR1 bV0 aX1 aV0+",
 		"nobody claims it":                      "aV0 bR1 bV0 aV0+ w aV0",
 		"nobody claims it, and it was away":     "aV0 bR1 bV0 aV0+ w - aV0+ w aV0",
-		"nobody claims it, and the other votes": "aV0 bR1 bV0 aV0+ w bV0 aV0+",
+		"nobody claims it, and the other votes": "aV0 bR1 bV0 aV0+ w bV0+ aV0+",
 	} {
 		var a aside
 		now := time.Duration(0)

@@ -97,6 +97,7 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		d.memory, v.Memory = membership.NewMemory(), nil
 		v.Memory = d.memory
 	}
+	d.standAside(v, out.OurClock)
 	d.memory.Observe(v)
 	out.Action = membership.Without(guardsOff()).Next(v)
 	d.learn = nil
@@ -183,7 +184,6 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r membership.Reading) {
 	d.errs[k], d.known[k], d.times[k] = reply.Err, nil, 0
 	if reply.Outcome != protocol.Granted {
-		d.asides[k].left()
 		if d.errs[k] == nil {
 			d.errs[k] = protocol.ErrStalled
 		}
@@ -204,15 +204,26 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 		d.known[k] = counters(reply.Record)
 	}
 	// The clock note of a master that belongs to another list is not this process's to compare or to replace.
-	ours := rec.State.Epoch.ID == d.cfg.Terms.ID || d.cfg.Target != nil && rec.State.Epoch.ID == d.cfg.Target.ID
-	own := ours && rec.State.Incarnation == at.Incarnation
-	live := own && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
-	if own {
-		at.Aside = d.asides[k].stoodAside(at.Incarnation, &rec.State, at.Received, d.cfg.Terms.Wait())
-	} else {
-		d.asides[k].left()
-	}
+	live := d.ours(rec.State.Epoch) && rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
 	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
+}
+
+// ours says whether the epoch is of a list that this process works for.
+func (d *Driver) ours(e membership.Epoch) bool {
+	return e.ID == d.cfg.Terms.ID || d.cfg.Target != nil && e.ID == d.cfg.Target.ID
+}
+
+// standAside has the masters stand aside in whose place another server has voted. Where our own clock jumped, nobody was seen without a break.
+func (d *Driver) standAside(v *membership.View, ourClock bool) {
+	for k := range v.Masters {
+		at, a := &v.Masters[k], &d.asides[k]
+		rs := &at.Record.State
+		if own := at.Answered && rs.Incarnation == at.Incarnation && d.ours(rs.Epoch); ourClock || !own {
+			a.left()
+		} else {
+			at.Aside = a.stoodAside(at.Incarnation, rs, at.Received, d.cfg.Terms.Wait())
+		}
+	}
 }
 
 // judge compares the clocks with their notes.
