@@ -39,6 +39,7 @@ type master struct {
 	protocol.Node // what Lines do not call
 
 	way    time.Duration // how long an answer takes
+	trip   time.Duration // how long it seems to take
 	mu     sync.Mutex
 	holder string
 	places []string
@@ -48,7 +49,7 @@ type master struct {
 }
 
 func (m *master) Name() string                       { return "master" }
-func (m *master) Trip() time.Duration                { return 0 }
+func (m *master) Trip() time.Duration                { return m.trip }
 func (m *master) VotingState() string                { return "" }
 func (m *master) ClockOffset() (time.Duration, bool) { return 0, true }
 
@@ -108,7 +109,6 @@ type world struct {
 	masters [3]*master
 	lines   *Lines
 	tries   attempt.Tries
-	trip    time.Duration // to a quorum
 
 	mu     sync.Mutex
 	over   error
@@ -118,7 +118,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	m := &quorum.Masters{Need: 2, All: 0b111, Clock: clock.Monotonic(), Drift: clock.DefaultDrift(),
-		Timeout: func() time.Duration { return 50 * time.Millisecond }, Trip: func() time.Duration { return w.trip }, Trusted: func() time.Duration { return -1 << 62 }}
+		Timeout: func() time.Duration { return 50 * time.Millisecond }, Trip: func() time.Duration { return 0 }, Trusted: func() time.Duration { return -1 << 62 }}
 	for i := range w.masters {
 		w.masters[i] = &master{holder: "another"}
 		m.Nodes = append(m.Nodes, w.masters[i])

@@ -4,6 +4,7 @@ package wait
 
 import (
 	"context"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 )
@@ -22,7 +23,7 @@ func (w *Lines) Offer(o attempt.Offer) *attempt.Offer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{o.Lock.Name, o.Lock.Mode}]
-	if ct == nil || ct.passes == 0 || ct.offloaded || !ct.machine.Offers(w.Masters.Clock.Elapsed(), w.Masters.Trip()) {
+	if ct == nil || ct.passes == 0 || ct.offloaded || !ct.machine.Offers(w.Masters.Clock.Elapsed(), w.farthest()) {
 		return nil
 	}
 	ct.passes--
@@ -31,6 +32,14 @@ func (w *Lines) Offer(o attempt.Offer) *attempt.Offer {
 	ct.line.Front().Value.(*Caller).offer = next
 	ct.releasedLocked()
 	return next
+}
+
+// farthest is how long a trip takes to the farthest master that can be reached.
+func (w *Lines) farthest() (trip time.Duration) {
+	for _, n := range w.Masters.Nodes {
+		trip = max(trip, n.Trip())
+	}
+	return trip
 }
 
 // takeOver has the caller whose turn it is take over what it is offered, and says whether it has the lock.

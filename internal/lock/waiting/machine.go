@@ -88,7 +88,7 @@ type Do struct {
 // A hold of less than briefHold, or than a trip to masters that are farther, is over before an acquire is answered: see Machine.brief. passAfter
 // is how long the next caller waits for the end of a hold that was expected to be brief, beside a trip. Masters to which a trip takes nearby or
 // less are near.
-const briefHold, passAfter, nearby = 500 * time.Microsecond, 2 * time.Millisecond, time.Millisecond
+const briefHold, passAfter, nearby = 500 * time.Microsecond, 2 * time.Millisecond, 2 * time.Millisecond
 
 // Machine decides for the caller whose turn it is in one line of callers. It is pure, and not safe for concurrent use.
 // Make one with [NewMachine].
@@ -127,11 +127,12 @@ func (m *Machine) Outage(now, joined, patience time.Duration) bool {
 	return m.silence != 0 && now-max(m.silence, joined) >= patience
 }
 
-// Offers says whether a hold that ends now is offered to the next caller of this process, where a trip to a quorum takes so long: it was brief, and so was
-// the one before it, and the masters are near. Farther away the masters' time is not what is short, a hand costs the same trip as that, and other
-// processes would wait for a trip for each caller that takes over.
-func (m *Machine) Offers(now, trip time.Duration) bool {
-	return m.state == Passing && now-m.grantedAt < briefHold && trip <= nearby
+// Offers says whether a hold that ends now is offered to the next caller of this process, where a trip to the farthest master takes so long: it was
+// brief, and so was the one before it, and the masters are near. Farther away the masters' time is not what is short, a hand costs the same trip as
+// that, and other processes would wait for a trip for each caller that takes over. One master that is far falls behind: it learns of 16 holders
+// when other processes have had their turn, and its votes split from the rest.
+func (m *Machine) Offers(now, farthest time.Duration) bool {
+	return m.state == Passing && now-m.grantedAt < briefHold && farthest <= nearby
 }
 
 // Ready says whether there is something to do for the caller, so that [Awake] is of use.
