@@ -77,6 +77,7 @@ func (m *master) Submit(op *protocol.Op) bool {
 		op.Reply = protocol.Reply{Outcome: protocol.Held, Ticket: op.Wait.Ticket, Remaining: time.Minute}
 		if m.holder == "" && !op.Wait.Only {
 			m.holder = op.Holder
+			m.places = slices.DeleteFunc(m.places, func(h string) bool { return h == op.Holder }) // it may have asked before
 			op.Reply = protocol.Reply{Outcome: protocol.Granted, Token: op.Token}
 		} else {
 			m.places = append(m.places, op.Holder)
