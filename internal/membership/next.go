@@ -33,8 +33,9 @@ func (r *Rules) Next(v *View) Action {
 }
 
 // epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
-// the list; where a quorum votes, of those who voted and live on. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
-// are stamped, and does nothing else.
+// the list. Where a quorum votes, only masters count that have voted and live on: an old file may have a higher number, of an
+// epoch that all others forgot, and its master may wait for that. A client that has seen no quorum vote goes on with what
+// others vouched for: it lets those masters vote that are stamped, and does nothing else.
 func (m *machine) epoch() Epoch {
 	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
 	if m.rules.needsSight(m.v.Terms) {
@@ -51,11 +52,8 @@ func (m *machine) epoch() Epoch {
 	votes := m.votes(e, false) >= m.v.Terms.Quorum()
 	e.Number = max(e.Number, 1)
 	for i := range m.v.Masters {
-		rs := m.v.Masters[i].Record.State
-		if votes { // an old file may have a higher one, of an epoch that all others forgot, and its master may wait for that
-			rs = m.v.Masters[i].state()
-		}
-		if rs.Epoch.ID == e.ID && (rs.voted() || !votes) {
+		rs, live := m.v.Masters[i].Record.State, m.v.Masters[i].state()
+		if rs.Epoch.ID == e.ID && (!votes || live.voted()) {
 			e.Number = max(e.Number, rs.Epoch.Number)
 		}
 	}
