@@ -15,7 +15,8 @@ import (
 const (
 	// arrival is how much earlier a call must have begun to count as the first: its requests, and those of the other, must have arrived.
 	arrival = 20 * time.Millisecond
-	// mayOvertake is how many later calls may pass one that waits, beside those that took the lock over from another call of their process. A round whose votes were split is tried again, so a few may.
+	// mayOvertake is how many later calls may pass one that waits, beside those that took the lock over from another call of their process. A round
+	// whose votes were split is tried again, so a few may.
 	mayOvertake = 5
 	// mayTakeOver is how many callers of a process take the lock over from one another at most before the next process has its turn.
 	mayTakeOver = 16
@@ -29,7 +30,8 @@ const (
 // The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
 // place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
 // later. It takes the place with the ticket of its call (docs/internals/algorithm.md), so a call that came first passes by right, however late
-// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: see follow. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+// its turn comes. Where the lock is held briefly, callers of one process take it over from one another, and so pass by right too: see follow. Only
+// fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
 //
 // A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
 //

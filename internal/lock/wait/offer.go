@@ -54,8 +54,9 @@ func (ct *contender) takeOver(ctx context.Context, call *Caller) bool {
 	v := o.Ask(r)
 	end, won := call.Face.Win(r, v)
 	if !won {
-		ct.stopPassing()      // a master that does not let it is hurt, or Redisson waits
-		if ctx.Err() != nil { // it makes no other round, which would say who has the lock
+		ct.stopPassing() // a master that does not let it is hurt, or Redisson waits
+		if ctx.Err() != nil {
+			// It makes no other round, which would say who has the lock.
 			failed := call.Face.Failed(r, end)
 			ct.setLast(&failed)
 		}

@@ -54,7 +54,7 @@ type Event struct {
 	// not answer.
 	Now, Joined, Patience time.Duration
 	Trip                  time.Duration // of any event: how long the masters took to answer the last attempt
-	Way                   time.Duration // how long a trip to a quorum takes; 0: it is not known
+	Way                   time.Duration // ReleasedHere: how long a trip to a quorum takes; 0: it is not known
 	// Jitter is the chance in the answer: a random time below its argument.
 	Jitter func(time.Duration) time.Duration
 }
