@@ -40,7 +40,6 @@ var larger = map[string]string{
 	"internal/gate":                      "seven commands over one list of tests and one table of results",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
-	"internal/model/votesmodel":          "what the scripts do to one lock, in the order of the scripts",
 	"internal/sim":                       "one world with all acts and faults: two halves would need each other's state",
 	"internal/sim/sim.go Config":         "what a world may do: each flag is an act or a fault",
 	"node":                               "one master's lane, its connection and its greeting: one goroutine's state",

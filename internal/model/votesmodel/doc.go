@@ -5,8 +5,8 @@
 //
 //   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua, adopt.lua, signs of life and
 //     Dequeue do to the lock and its rest. Time stands still between calls unless the caller moves it.
-//   - [Short] are all shortest runs to every state within some steps, and [Paths] long random runs.
-//   - [Replay] holds a real master against a run, step by step: replies, messages and keys.
+//   - Short are all shortest runs to every state within some steps, and Paths long random runs.
+//   - Replay holds a real master against a run, step by step: replies, messages and keys.
 //
 // It is one link of a chain. The worlds of package handoffmodel are explored exhaustively; every call of Master on
 // a plain lock is a step of theirs (handoffmodel's TestMaster_everyOp_isAStepOfTheWorld); and the scripts on a redis-server do what Master
@@ -16,5 +16,5 @@
 // Not modelled: tickets that a master gives (ticket 0), places of earlier builds, readers of Redisson's, errors of Redis,
 // top-up, hold counts above 1, and the counters of several locks in one call. Package nodetest compares those with a real
 // master, or runs them. A release looks at 16 readers, and at all if there are no more: the runs have fewer.
-// Nothing here starts a goroutine, and a Master may not be shared between goroutines.
+// Only tests make runs and replay them, so both are in test files. Nothing here starts a goroutine, and a Master may not be shared between goroutines.
 package votesmodel

@@ -4,7 +4,6 @@ package votesmodel
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -80,9 +79,5 @@ func (m *Master) Keys() Keys {
 func TimeoutKey(lock, reader string) string { return "{" + lock + "}:" + reader + ":rwlock_timeout:1" }
 func SignOfLife(client string) string       { return "redlock:alive:" + client }
 
-// digest is a short name of the keys, to tell states apart.
-func (m *Master) digest() uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, m.Keys(), m.fields, m.Listens, m.Hears)
-	return h.Sum64()
-}
+// Client is the id of client i. Ids order as their numbers do.
+func Client(i int) string { return fmt.Sprintf("00000000-0000-8000-8000-%012d", i+1) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock_test
+package tokenmodel
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/model/tokenmodel"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
@@ -30,22 +29,22 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 
 func modelPaths(t *testing.T, seed uint64) {
 	masters := modelMasters(t, 3)
-	for _, m := range []tokenmodel.Model{
+	for _, m := range []Model{
 		{Masters: 3, Attempts: 2, VotesMayVanish: true, Floors: []int64{0, 2, 40}, Starts: [][]int64{{3, 3, 0}, {0, 1, 9}}},
 		{Masters: 3, Attempts: 3, VotesMayVanish: true, Starts: [][]int64{{0, 0, 0}, {9, 0, 1}}},
 		{Masters: 3, Attempts: 2, Amnesia: 1, Starts: [][]int64{{2, 0, 1}}},
 	} {
-		paths, err := tokenmodel.Paths(m, seed, 60)
+		paths, err := Paths(m, seed, 60)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, path := range paths {
-			driven := make([]tokenmodel.Master, len(masters))
+			driven := make([]Master, len(masters))
 			for j, master := range masters {
 				master.reset(t)
 				driven[j] = master
 			}
-			if err := tokenmodel.Replay(path, driven); err != nil {
+			if err := Replay(path, driven); err != nil {
 				t.Fatalf("path %d of %+v: %v", i, m, err)
 			}
 		}
@@ -84,6 +83,13 @@ func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
 		ce.votes(b, 2, 2)
 		ce.confirms(b, 2, 4, true) // granted 4, the only time
 	})
+}
+
+func noErr(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // example is a schedule played by hand on masters with given counters.
@@ -231,7 +237,7 @@ func attemptHolder(attempt int) string {
 	return fmt.Sprintf("00000000-0000-8000-0000-000000000000:%d", attempt+1)
 }
 
-// Acquire implements [tokenmodel.Master]. A refusal, as by a recovering master, is
+// Acquire implements Master. A refusal, as by a recovering master, is
 // no vote.
 func (m *modelMaster) Acquire(attempt int, floor int64) (int64, bool, error) {
 	r, err := m.do(protocol.Request{Kind: protocol.Acquire, Holder: attemptHolder(attempt), Token: floor})
@@ -258,7 +264,7 @@ func (m *modelMaster) recovering() membership.RecordState {
 	return rs
 }
 
-// Crash implements [tokenmodel.Amnesiac]: everything is gone, and the first script
+// Crash implements Amnesiac: everything is gone, and the first script
 // that looks has the master recover.
 func (m *modelMaster) Crash() error {
 	if err := m.admin.FlushAll(context.Background()).Err(); err != nil {

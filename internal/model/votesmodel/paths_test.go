@@ -215,6 +215,13 @@ func (p *player) choose(moves []move) *move {
 	return &moves[at]
 }
 
+// digest is a short name of the keys, to tell states apart.
+func (m *Master) digest() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, m.Keys(), m.fields, m.Listens, m.Hears)
+	return h.Sum64()
+}
+
 // reached is a player in a state, and how it came there.
 type reached struct {
 	p    *player

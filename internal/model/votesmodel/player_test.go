@@ -31,9 +31,6 @@ const (
 // clients is how many there are, and maxMade how many attempts each makes at most.
 const clients, maxMade = 3, 9
 
-// Client is the id of client i. Ids order as their numbers do.
-func Client(i int) string { return fmt.Sprintf("00000000-0000-8000-8000-%012d", i+1) }
-
 // Voting is the record state of a master that votes in epoch 1 or 2.
 func (w World) Voting(epoch int) membership.RecordState {
 	return membership.RecordState{Epoch: membership.Epoch{Number: int64(epoch), ID: 1}, Incarnation: w.Incarnation, Phase: membership.Voting}
