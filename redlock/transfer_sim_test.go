@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -295,6 +296,64 @@ func TestSim_briefHolds_turnIsPassed(t *testing.T) {
 					}
 				}
 				cancel()
+			})
+		})
+	}
+}
+
+// A caller that gives up while it takes a brief hold over says what that round saw, and makes no other one. The next caller's error
+// is its own.
+func TestSim_cutOffWhileTakingOver_saysWhatItSaw(t *testing.T) {
+	for name, bounded := range map[string]bool{"cancelled": false, "maximum wait": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.init()
+				a := c.client()
+				first := mustLock(t, a.Mutex("x"))
+				second, third := a.waits(t.Context()), a.waits(t.Context())
+				ctx, cancel := context.WithCancel(t.Context())
+				m, want := a.Mutex("x"), context.Canceled
+				if bounded {
+					m, want = a.Mutex("x", redlock.WithMaxWait(50*time.Millisecond)), redlock.ErrUnreachable
+				}
+				start, got := time.Now(), make(chan error, 1)
+				go func() {
+					lease, err := m.Lock(ctx)
+					if lease != nil {
+						t.Error("it has the lock")
+					}
+					got <- err
+				}()
+				synctest.Wait()
+				wantErr(t, first.Unlock(t.Context()), nil)
+				wantErr(t, (<-second).Unlock(t.Context()), nil)
+				held := <-third
+				asked := 0
+				for _, way := range a.Ways {
+					way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+						if cmd.Name == "adopt" {
+							asked++
+							return nodetest.Fault{Delay: time.Second}
+						}
+						return nodetest.Fault{}
+					})
+				}
+				go func() { _ = held.Unlock(t.Context()) }()
+				if !bounded {
+					time.AfterFunc(50*time.Millisecond, cancel)
+				}
+				err := <-got
+				var round *redlock.RoundError
+				if !errors.Is(err, want) || !errors.As(err, &round) || round.Unknown != 5 || asked != 5 {
+					t.Errorf("%v; %d were asked", err, asked)
+				}
+				if took := time.Since(start); took > 50*time.Millisecond+150*time.Millisecond { // a release waits for the node timeout
+					t.Errorf("after %v", took)
+				}
+				cancel()
+				a.heal()
+				time.Sleep(5 * time.Second)
+				c.wantVotes("x", "", 5)
 			})
 		})
 	}

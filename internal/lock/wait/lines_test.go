@@ -194,9 +194,9 @@ func (c *caller) Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool
 
 func (c *caller) Alone(context.Context) bool { return false }
 
-func (c *caller) Failed(*attempt.Attempt, attempt.Lost) Failed {
+func (c *caller) Failed(a *attempt.Attempt, _ attempt.Lost) Failed {
 	c.w.unlocked()
-	return Failed{Err: errFailed, Saw: waiting.Round{Held: true, MayVote: 3, RetryAfter: time.Minute}}
+	return Failed{Err: errors.Join(errFailed, a.Ctx.Err()), Saw: waiting.Round{Held: true, MayVote: 3, RetryAfter: time.Minute}}
 }
 
 // lock begins a call, which runs until it waits or ends.

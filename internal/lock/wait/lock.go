@@ -117,8 +117,8 @@ func (ct *contender) tryRound(ctx context.Context, call *Caller) (won bool, err 
 		return false, err
 	}
 	if call.offer != nil {
-		if ct.takeOver(ctx, call) {
-			return true, nil
+		if won, err := ct.takeOver(ctx, call); won || err != nil {
+			return won, err
 		}
 		if err := ct.mayTry(ctx); err != nil {
 			return false, err

@@ -42,29 +42,28 @@ func (w *Lines) farthest() (trip time.Duration) {
 	return trip
 }
 
-// takeOver has the caller whose turn it is take over what it is offered, and says whether it has the lock.
-func (ct *contender) takeOver(ctx context.Context, call *Caller) bool {
+// takeOver has the caller whose turn it is take over what it is offered, and says whether it has the lock. An error is that of a caller
+// that was cut off: it makes no other round, which would say who has the lock.
+func (ct *contender) takeOver(ctx context.Context, call *Caller) (won bool, err error) {
 	o := call.offer
 	call.offer = nil
 	if !o.Claim() { // who gave it back waits no longer
-		return false
+		return false, nil
 	}
 	r := call.Face.TakeOver(ctx, o)
 	ct.rounds++
 	v := o.Ask(r)
 	end, won := call.Face.Win(r, v)
-	if !won {
-		ct.stopPassing() // a master that does not let it is hurt, or Redisson waits
-		if ctx.Err() != nil {
-			// It makes no other round, which would say who has the lock.
-			failed := call.Face.Failed(r, end)
-			ct.setLast(&failed)
-		}
-		r.GiveBack()
-		return false
+	if won {
+		ct.granted()
+		return true, nil
 	}
-	ct.granted()
-	return true
+	ct.stopPassing() // a master that does not let it is hurt, or Redisson waits
+	if ctx.Err() != nil {
+		err = call.Face.Failed(r, end).Err
+	}
+	r.GiveBack()
+	return false, err
 }
 
 // stopPassing has the callers of the line ask the masters, each by itself, until its next turn in the order of all processes.
