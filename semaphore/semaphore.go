@@ -125,7 +125,7 @@ func (s *Semaphore) init(client *redlock.Client, k int, opts []redlock.LockOptio
 	}
 	s.maxWait = inside.MaxWait(longest)
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), redlock.WithMaxWait(0), inside.ForOrder(turnLook))
+	kept := append(slices.Clone(opts), inside.Renewed(), redlock.WithMinHold(0), redlock.WithMinValidity(0), redlock.WithMaxWait(0), inside.ForOrder(turnLook))
 	turn := name + ":turn"
 	if mutants.TurnApart {
 		turn = fmt.Sprint(turn, inside.Rand(client))

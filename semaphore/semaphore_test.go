@@ -27,11 +27,11 @@ type world struct {
 }
 
 // inWorld runs test in a bubble with three masters that vote.
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, test func(t *testing.T, w *world), opts ...redlock.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t, simtest.New(3)}
-		quorumtest.NoErr(t, w.ms.Init(t.Context()))
+		quorumtest.NoErr(t, w.ms.Init(t.Context(), opts...))
 		test(t, w)
 	})
 }
@@ -346,6 +346,28 @@ func TestAcquire_firstWaiterLives_keepsTheTurn(t *testing.T) {
 		release(t, <-first)
 		release(t, <-second)
 	})
+}
+
+// The turn is renewed although the permits are not, also where the maximum TTL is shorter than the turn's TTL is else.
+func TestAcquire_permitsNotRenewed_firstWaiterKeepsTheTurn(t *testing.T) {
+	maxTTL := redlock.WithMaxTTL(time.Second)
+	inWorld(t, func(t *testing.T, w *world) {
+		opts := []redlock.LockOption{redlock.WithTTL(time.Second), redlock.WithoutRenewal()}
+		a, b, c := must(t, w.client(maxTTL), 1, opts...), must(t, w.client(maxTTL), 1, opts...), must(t, w.client(maxTTL), 1, opts...)
+		held := acquire(t, a)
+		first, second := waits(t.Context(), b), waits(t.Context(), c)
+		turn := w.ms[0].Holder("db:turn")
+		for range 20 {
+			time.Sleep(300 * time.Millisecond)
+			quorumtest.NoErr(t, held.Extend(t.Context()))
+			if now := w.ms[0].Holder("db:turn"); now != turn || now == "" {
+				t.Fatalf("the turn went from %q to %q", turn, now)
+			}
+		}
+		release(t, held)
+		release(t, <-first)
+		release(t, <-second)
+	}, maxTTL)
 }
 
 // The host of the first waiter dies. The queue goes on when the turn's TTL is over.
