@@ -212,7 +212,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	}
 	n := len(replies)
 	switch {
-	case e.Granted+e.Held+e.Refused+recovering < c.masters.Need:
+	case n-e.silent < c.masters.Need:
 		e.kind = ErrUnreachable
 	case e.Held > 0:
 		e.kind = ErrHeld
@@ -274,7 +274,7 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 		if r.Remaining < 0 {
 			e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.masters.Nodes[i].Name(), Err: errNoTTL})
 		}
-	case protocol.Refused:
+	case protocol.Refused, protocol.Absent: // a vote that is not there cannot be handed to an adopter
 		e.Refused++
 	default:
 		e.Unknown++

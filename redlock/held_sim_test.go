@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -51,6 +52,49 @@ func TestSim_heldWhileAMasterRecovers_isHeld(t *testing.T) {
 			t.Errorf("%+v", in.Holders)
 		}
 		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}
+
+// Two of five masters answer: one has another's vote, and one has lost its data under its client's connection. Whether the lock is held nobody
+// knows then, and TryDo must not take an outage for work that another process does.
+func TestSim_heldByOneAndAMasterThatLostItsData_isUnreachable(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for _, m := range c.masters[1:4] {
+			m.Pause()
+		}
+		c.masters[0].Flush()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(150*time.Millisecond+1, cancel) // after the first round: the client has looked at the master by the next one
+		_, err := b.Mutex("x").TryLock(ctx)
+		var round *redlock.RoundError
+		if !errors.As(err, &round) || !errors.Is(round, redlock.ErrUnreachable) || round.Held != 1 || round.Refused != 1 || round.Unknown != 3 {
+			t.Errorf("%v", err)
+		}
+		for _, m := range c.masters[1:4] {
+			m.Resume()
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}
+
+// A master that says that a lease's vote is not there has answered: it refuses to hand it to an adopter.
+func TestSim_adoptOfVotesThatAreGone_countsTheMastersThatAnswered(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		voucher := handedOff(t, mustLock(t, a.Mutex("x")))
+		for _, m := range c.masters[:2] {
+			wantErr(t, m.Do(func(db *nodetest.DB) { db.Del("x") }), nil)
+		}
+		c.masters[2].Pause()
+		_, err := b.Adopt(t.Context(), voucher)
+		var round *redlock.RoundError
+		if !errors.Is(err, redlock.ErrUnreachable) || !errors.As(err, &round) || round.Granted != 2 || round.Refused != 2 || round.Unknown != 1 {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
