@@ -382,14 +382,14 @@ func (m *Machine) ctxDone() Do {
 // left is the end of a turn, or of the wait for one that was to be passed.
 func (m *Machine) left(e *Event) Do {
 	if e.Granted {
-		m.silence, m.place.Asked = 0, false
+		m.silence, m.place.Asked, m.grantedAt = 0, false, e.Now
 	}
 	switch {
 	case !e.Next:
 		m.state = Idle
 	case m.state == Passing: // the first in the line left before its turn came
 	default:
-		m.grantedAt, m.state = e.Now, Idle
+		m.state = Idle
 		if e.Granted && m.brief != 0 {
 			m.state = Passing
 			return Do{Arm: m.brief}

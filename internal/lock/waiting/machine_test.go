@@ -228,6 +228,21 @@ func TestMachine_releasedHere_allowsForATrip(t *testing.T) {
 	}
 }
 
+// A hold is brief by when its lock was granted. That a caller gave up in between changes nothing.
+func TestMachine_callerGaveUp_holdIsNoBriefer(t *testing.T) {
+	const hold = 10 * time.Second
+	m := NewMachine(0b111)
+	var do Do
+	for _, e := range []Event{{Kind: Turn, Ticket: 1}, {Kind: Left, Granted: true, Next: true}, {Kind: Turn, Ticket: 2},
+		{Kind: Left, Next: true, Now: hold}, {Kind: Turn, Ticket: 3}, {Kind: ReleasedHere, Now: hold + briefHold/2},
+		{Kind: Left, Granted: true, Next: true, Now: hold + time.Second}} {
+		do = m.Next(e)
+	}
+	if do.Act != PassTurn || m.State() == Passing {
+		t.Errorf("%v, %v", do, m.State())
+	}
+}
+
 // A caller that stepped back sleeps until the lock may be free, and not for as long again as it had votes that were too few.
 func TestMachine_steppedBack_isThereWhenTheLockIsFree(t *testing.T) {
 	m := NewMachine(0b111)
