@@ -47,6 +47,9 @@ type Config struct {
 // ioTimeout is the default of Config.IOTimeout.
 const ioTimeout = 2 * time.Second
 
+// longest bounds the timeouts, so that no sum of them overflows.
+const longest = 365 * 24 * time.Hour
+
 func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -54,9 +57,11 @@ func (c Config) withDefaults() Config {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 500 * time.Millisecond
 	}
+	c.DialTimeout, c.StallAfter = min(c.DialTimeout, longest), min(c.StallAfter, longest)
 	if c.IOTimeout <= 0 {
 		c.IOTimeout = max(ioTimeout, 2*c.StallAfter)
 	}
+	c.IOTimeout = min(c.IOTimeout, longest)
 	if c.QueueLimit <= 0 {
 		c.QueueLimit = 16384
 	}

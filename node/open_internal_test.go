@@ -3,6 +3,7 @@
 package node
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -32,5 +33,13 @@ func TestOpen_longStallAfter_behindFailoverTheLimitStays(t *testing.T) {
 				t.Errorf("%v, and its connection %v, want %v", r.cfg.IOTimeout, r.opts.ReadTimeout, tc.want)
 			}
 		})
+	}
+}
+
+// Times that no program waits for are as long as a year: no sum of them is below 0, which would end each dial before it began.
+func TestConfig_hugeTimes_areATimeStill(t *testing.T) {
+	c := Config{DialTimeout: math.MaxInt64, StallAfter: math.MaxInt64}.withDefaults()
+	if 2*c.DialTimeout <= 0 || c.IOTimeout < c.StallAfter || c.IOTimeout <= ioTimeout || 2*c.IOTimeout <= 0 {
+		t.Errorf("%+v", c)
 	}
 }

@@ -150,8 +150,8 @@ func (s *subscription) session() bool {
 	if l == nil {
 		return !s.finish()
 	}
+	defer s.hears.Store(nil) // behind close, which ends the goroutine that stores it
 	defer l.close()
-	defer s.hears.Store(nil)
 
 	have := make(map[string]bool)
 	// The jitter keeps clients that started together from pinging together, which would
