@@ -25,6 +25,11 @@ const clockEvery = 5 * time.Millisecond
 // an acquire, so the lane does not ask each time.
 const evictedEvery = 10 * time.Millisecond
 
+// slowBatch is how long a batch with votes may be under way that asks nothing about the master, because a batch before it did. The lane
+// asks behind a slower one before it answers for its votes, and a master that is half as far away is asked each time. So what a vote may miss
+// is younger than clockEvery, or evictedEvery, and slowBatch together, however long the network or the master held the batch up.
+const slowBatch = 10 * time.Millisecond
+
 // batch is one pipeline: unacknowledged releases, and then ops for which callers wait.
 type batch struct {
 	at       time.Duration // when the lane took it
@@ -64,8 +69,11 @@ func (b *batch) asksBehind(i int) bool {
 // if it was not asked for.
 type aboutMaster struct {
 	asked bool // anything was sent: not all ops were dropped
+	votes bool // votes are among it
 	time  *redis.TimeCmd
 	info  wire.Info // all of InfoSections for a read of the record, else stats alone
+	// sent and received are when it was asked and answered.
+	sent, received time.Duration
 }
 
 // untimed returns why the master did not tell its time, if it was asked, or nil.
@@ -82,13 +90,8 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	r.takeEpoch(conn, b.epoch)
 	conn.wire.MayHand, conn.wire.Deaf = b.refusal == nil || mutants.HandDoubted, !r.sub.hearsFrom(conn.ident.RunID)
 	about := r.fill(conn, b)
-	err := r.pipe.Do()
-	received := r.clock.Elapsed()
-	if err == nil && about.asked {
-		r.answered = received
-		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), received-b.at)))
-	}
-	doubt, notServing := r.doubts(conn, &about, b.at, received)
+	err := r.do(conn, b.at, &about)
+	doubt, notServing := r.doubts(conn, &about)
 
 	r.mu.Lock()
 	r.busy = false
@@ -105,7 +108,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	for i, op := range b.ops {
 		r.pipe.Reply(len(b.releases)+i, op.Request, &op.Reply)
 		if op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted {
-			if why := conn.completeRead(&op.Reply, about, b.at, received); why != nil {
+			if why := conn.completeRead(&op.Reply, about); why != nil {
 				notServing = why
 			}
 		}
@@ -138,6 +141,30 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	return nil
 }
 
+// do sends the pipeline that was begun at the time at. Behind a slow one with votes it asks what that did not ask about the master.
+func (r *redisNode) do(conn *conn, at time.Duration, about *aboutMaster) error {
+	err := r.pipe.Do()
+	about.sent, about.received = at, r.clock.Elapsed()
+	took := about.received - at
+	if err == nil && about.asked {
+		r.answered = about.received
+		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), took)))
+	}
+	if err != nil || !about.votes || about.time != nil && about.info != nil || took <= slowBatch {
+		return err
+	}
+	pipe := conn.Pipeline()
+	about.info, about.time = wire.NewInfo("stats").AddTo(background, pipe), pipe.Time(background)
+	about.sent = r.clock.Elapsed()
+	_, err = pipe.Exec(background)
+	about.received = r.clock.Elapsed()
+	r.evictedReadAt, r.clockReadAt = about.sent, about.sent
+	if wire.IsReply(err) {
+		return nil
+	}
+	return err
+}
+
 // takeEpoch makes epoch the one with which scripts compare the record.
 func (r *redisNode) takeEpoch(conn *conn, epoch string) {
 	if conn.epoch == epoch {
@@ -153,9 +180,9 @@ func (r *redisNode) takeEpoch(conn *conn, epoch string) {
 // doubts reads what the master said about itself behind the ops of a batch. It returns why the
 // votes of the batch do not count, and why the lane needs a new connection. What was asked and not
 // answered is a doubt too: of a batch that is sent again in part, the votes of the other part stand when the connection breaks.
-func (r *redisNode) doubts(conn *conn, about *aboutMaster, sent, received time.Duration) (doubt, notServing error) {
+func (r *redisNode) doubts(conn *conn, about *aboutMaster) (doubt, notServing error) {
 	doubt = about.untimed()
-	if r.observeClock(sent, received, about.time) && !mutants.NoClockWatch {
+	if r.observeClock(about.sent, about.received, about.time) && !mutants.NoClockWatch {
 		doubt = ErrClock
 	}
 	if about.info == nil {
@@ -182,7 +209,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 		}
 	}
 	about.asked = len(b.releases) > 0
-	votes, reads := false, false
+	reads := false
 	for i, op := range b.ops {
 		req := op.Request
 		why := r.withholds(&b, op)
@@ -196,7 +223,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 		}
 		pipe.Add(req)
 		about.asked = true
-		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
+		about.votes = about.votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord
 	}
 	if len(b.ops) < maxPipeline { // nothing is queued behind them
@@ -206,16 +233,17 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	// them, the lane notices before the coordinator counts them. A coordinator that reads
 	// the record needs identity and clock of the same moment. The number of evicted keys comes
 	// there for the same reason.
+	far := time.Duration(r.trip.Load()) > slowBatch/2
 	switch {
 	case reads:
 		about.info = pipe.Info(protocol.InfoSections...)
-	case votes && b.at-r.evictedReadAt >= evictedEvery:
+	case about.votes && (far || b.at-r.evictedReadAt >= evictedEvery):
 		about.info = pipe.Info("stats")
 	}
 	if about.info != nil {
 		r.evictedReadAt = b.at
 	}
-	if reads || votes && b.at-r.clockReadAt >= clockEvery {
+	if reads || about.votes && (far || b.at-r.clockReadAt >= clockEvery) {
 		r.clockReadAt = b.at
 		about.time = pipe.Time()
 	}
@@ -226,7 +254,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 // master. If the master is no longer the one of the greeting, or does not tell its time, the
 // reply becomes Unknown, because only the next connection knows whose record it is, or which
 // right is missing. completeRead returns why.
-func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, received time.Duration) error {
+func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster) error {
 	why := c.checkSame(about.info, reply.Record[membership.FieldState])
 	if why == nil {
 		why = about.untimed()
@@ -235,7 +263,7 @@ func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, rece
 		*reply = protocol.Reply{Err: why}
 		return why
 	}
-	reply.Seen = protocol.Seen{Sent: sent, Received: received, Incarnation: c.ident.Incarnation(), Time: time.Duration(about.time.Val().UnixNano())}
+	reply.Seen = protocol.Seen{Sent: about.sent, Received: about.received, Incarnation: c.ident.Incarnation(), Time: time.Duration(about.time.Val().UnixNano())}
 	return nil
 }
 

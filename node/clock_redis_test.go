@@ -27,9 +27,15 @@ func (c *aheadClock) Elapsed() time.Duration { return c.Clock.Elapsed() + time.D
 // voting returns a node of a master whose record says that it votes, on clk, and a client that reaches the server past it.
 func voting(t *testing.T, s *localredis.Server, clk clock.Clock) (*redisNode, *redis.Client) {
 	t.Helper()
+	return votingAt(t, s, s.Addr(), clk)
+}
+
+// votingAt is voting for a node that reaches the server at addr.
+func votingAt(t *testing.T, s *localredis.Server, addr string, clk clock.Clock) (*redisNode, *redis.Client) {
+	t.Helper()
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = d.Close() })
-	r, err := openURL("redis://"+s.Addr(), Config{Clock: clk, DialTimeout: patience})
+	r, err := openURL("redis://"+addr, Config{Clock: clk, DialTimeout: patience})
 	noErr(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	var id protocol.Identity

@@ -17,9 +17,5 @@
 //   - A release that the master has not acknowledged is sent again, until the master
 //     acknowledges it or its vote has expired.
 //
-// It knows connections, pipelines and scripts. It knows neither quorums, leases nor
-// retries: see package redlock. It may import package clock, internal/protocol,
-// internal/membership and its own internal packages; never package redlock.
-//
 // It needs Redis 6.2 or later, or Valkey; scripts and commands use nothing newer.
 package node

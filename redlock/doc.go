@@ -26,7 +26,8 @@
 //     default;
 //   - (b) recovery is on, as it is by default;
 //   - (c) all clients have the same list of masters, the same maximum TTL and the same drift,
-//     which the scripts enforce;
+//     which the scripts enforce, and a name in the list leads them all to the same server and
+//     database;
 //   - (d) no master's data set is rolled back, or loses a part to a slot's move that is given up,
 //     while the master runs on, and no client's process is copied while it runs;
 //   - (e) a server that was replaced under a master's name, by its replica or by another one, gives
@@ -40,7 +41,7 @@
 // not stopped by the library: see the next guarantee.
 //
 // Fencing: [Lease.Token] is larger than the token of every lease of the same lock that was
-// granted before the call of Lock began. A resource that refuses smaller tokens (package fence) refuses a client
+// granted before the call of Lock began, under conditions (b) to (f). A resource that refuses smaller tokens (package fence) refuses a client
 // that acts after its lease ended.
 //
 // Liveness: a lock is granted while a quorum of masters votes. Waiting clients are served in
@@ -48,7 +49,7 @@
 // pass it on first, and callers that do not queue: see [Mutex.Lock]. If a client dies, its lease ends with the TTL.
 //
 // Restarts: a master that lost its data, or may have lost some, does not vote until every
-// lock that it may have voted for is over.
+// lock that it may have voted for is over. Condition (d) is about what it cannot notice.
 //
 // docs/safety.md has the conditions of each guarantee and the proofs.
 //

@@ -971,7 +971,7 @@ func TestSim_pauseBeforeTheCheck_refusesTheLease(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		a.faultOn("acquire", nodetest.Fault{ReplyDelay: 10 * time.Millisecond}, 0, 1, 2, 3, 4)
-		time.AfterFunc(9*time.Millisecond, func() { a.Clock.Stop(redlock.DefaultTTL) })
+		time.AfterFunc(9*time.Millisecond, func() { a.Clock.PauseNext(redlock.DefaultTTL) })
 		_, err := a.Mutex("x").TryLock(t.Context())
 		wantErr(t, err, redlock.ErrUnreachable)
 		var round *redlock.RoundError
