@@ -328,11 +328,11 @@ func TestSim_cutOffWhileTakingOver_saysWhatItSaw(t *testing.T) {
 				wantErr(t, first.Unlock(t.Context()), nil)
 				wantErr(t, (<-second).Unlock(t.Context()), nil)
 				held := <-third
-				asked := 0
+				var asked atomic.Int32
 				for _, way := range a.Ways {
 					way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 						if cmd.Name == "adopt" {
-							asked++
+							asked.Add(1)
 							return nodetest.Fault{Delay: time.Second}
 						}
 						return nodetest.Fault{}
@@ -344,8 +344,8 @@ func TestSim_cutOffWhileTakingOver_saysWhatItSaw(t *testing.T) {
 				}
 				err := <-got
 				var round *redlock.RoundError
-				if !errors.Is(err, want) || !errors.As(err, &round) || round.Unknown != 5 || asked != 5 {
-					t.Errorf("%v; %d were asked", err, asked)
+				if !errors.Is(err, want) || !errors.As(err, &round) || round.Unknown != 5 || asked.Load() != 5 {
+					t.Errorf("%v; %d were asked", err, asked.Load())
 				}
 				if took := time.Since(start); took > 50*time.Millisecond+150*time.Millisecond { // a release waits for the node timeout
 					t.Errorf("after %v", took)
