@@ -15,9 +15,6 @@
 // is advice: a quorum of masters named that leader when they were asked. Use it to find the leader,
 // never to decide that you are it, and have the leader present its token to whatever it writes.
 //
-// It is a package of its own, and not a method of redlock.Client, because it needs nothing of a
-// client but locks: who only locks does not carry it, and package redlock stays about locks.
-//
 // docs/election.md compares it with the elections of Kubernetes and etcd.
 package election
 

@@ -32,7 +32,7 @@
 //     while the master runs on, and no client's process is copied while it runs;
 //   - (e) a server that was replaced under a master's name, by its replica or by another one, gives
 //     no more votes when the wait of the other begins, nor under that name again before it was
-//     restarted;
+//     restarted or became the other's replica;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels
 //     redlock:wake:*;
 //   - (g) all locks of one name have the same TTL.

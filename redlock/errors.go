@@ -75,7 +75,8 @@ var (
 	ErrClosed = errs.ErrClosed
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,
-	// New or a Client makes is nil or zero.
+	// New or a Client makes is nil or zero. From Open it also says that so many masters evict keys, are replicas, or
+	// do not tell what they are, that no quorum is left; the text names them.
 	ErrConfig = errs.ErrConfig
 
 	// ErrUpgrade says that the caller asked for the lock for writing with the context of a read lease

@@ -218,8 +218,8 @@ func ExampleMutex_TryLock() {
 	switch {
 	case errors.Is(err, redlock.ErrHeld):
 		return // somebody else does it
-	case errors.Is(err, redlock.ErrUnreachable), errors.Is(err, redlock.ErrRecovering):
-		log.Printf("not now: %v", err) // says which master, and how long
+	case errors.Is(err, redlock.ErrUnavailable):
+		log.Printf("not now: %v", err) // says which master, why, and how long
 		return
 	case err != nil:
 		log.Fatal(err)

@@ -231,7 +231,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 }
 
 // Lock waits until it has the lock or ctx ends, or for the maximum wait ([WithMaxWait]). Its errors are TryLock's, but for
-// ErrHeld and ErrRecovering, which it waits out. When ctx ends, errors.As finds the last round
+// ErrHeld and ErrRecovering, which it waits out unless the maximum wait ends. When ctx ends, errors.As finds the last round
 // in the error, as a *RoundError: who has the lock. When no
 // quorum of masters has answered for as long as [WithOutageTimeout] says, 1 s by default, it
 // returns ErrUnreachable.

@@ -200,7 +200,8 @@ func WithOutageTimeout(d time.Duration) LockOption {
 
 // WithMaxWait makes a Lock wait for d at most, I/O included and a few milliseconds for giving back excluded. After that it returns what the
 // last round found: [ErrHeld], [ErrUnreachable] or [ErrRecovering], as a [RoundError]. So a program tells a lock that is held from a
-// caller who gave up: that is the context's own error. Default 0: Lock waits until its context ends. The range is 0 to a year.
+// caller who gave up: that is the context's own error. Default 0: no such limit. An outage that lasts longer than [WithOutageTimeout] ends the wait
+// sooner, with or without a maximum. The range is 0 to a year.
 //
 // It is for everything that waits for a lock: Lock, RLock, Do and RDo, and the calls of the packages that stand on the lock. The whole of a
 // multilock waits for the shortest d of its members. A flight.Do, which may wait twice, waits for d in all.
@@ -213,8 +214,8 @@ func WithMaxWait(d time.Duration) LockOption {
 }
 
 // WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
-// The range is 1 ms to a year. Default: 150 ms, or three round trips to the quorum's farthest master if that is longer, but then no
-// more than the client's TTL divided by the number of masters, or 150 ms if that is less. Masters that are down, and a minority that is farther away, do not
+// The range is 1 ms to a year. Default: three round trips to the farthest master of the nearest quorum, at
+// least 150 ms, and at most the larger of 150 ms and the client's TTL divided by the number of masters. Masters that are down, and a minority that is farther away, do not
 // count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
 // the one ahead of it. If the time is too short for the trips, the log says so. Nodes that [New] is given have limits of their own: for
 // a longer time than 2 s they need a [node.Config] with a StallAfter of that time, or a longer IOTimeout. A master behind Sentinel or Cluster that
@@ -321,8 +322,8 @@ func WithUnsafeRecoveryOff() Option {
 // WithLogger makes the client log what an operator asks for first: a master that is down, recovers
 // (and for how long), refuses, or votes again; a lease that is lost, and why; what a Lock waits for,
 // if it waits for masters that recover or for 10 s; that [Open] waits for a quorum; a clock that
-// jumped; a new epoch. A line names the lock. Each kind of line has a limit of 10 at once and one a
-// second; the next line says how many were left out. The client waits for the logger's handler,
+// jumped; a new epoch. A line names the lock. Lines about masters, about leases, about waits and about clocks have a limit of
+// 10 at once and one a second for each of these four; the next line says how many were left out. The client waits for the logger's handler,
 // so it must not block. Default nil: the client logs nothing. See docs/observe.md.
 func WithLogger(l *slog.Logger) Option {
 	return clientOption(func(s *settings) { s.logger = l })

@@ -10,7 +10,7 @@ import (
 
 // RWMutex is a lock by name. Any number of callers may hold it for reading, or one caller for
 // writing. Like a [Mutex] it holds no state of a lease, may be used from many goroutines, and
-// needs no close. Use a name for a Mutex or for an RWMutex, not for both.
+// needs no close. A Mutex and an RWMutex of one name exclude each other; to take one with a context of the other is an [ErrConfig].
 //
 // Lock, TryLock, Do and TryDo take the lock for writing. RLock, TryRLock,
 // RDo and TryRDo take it for reading. Each does what the method of Mutex does, and

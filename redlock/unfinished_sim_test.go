@@ -160,7 +160,7 @@ func TestInit_leftListWhoseMastersRestarted_refuses(t *testing.T) {
 		for i := range c.masters {
 			c.masters[i].Restart()
 		}
-		for _, words := range [][]admin.Word{nil, {admin.AbandonChange}} {
+		for _, words := range [][]admin.InitOption{nil, {admin.AbandonChange}} {
 			list, done := c.list(formerly...)
 			err := admin.Init(t.Context(), list, nil, words...)
 			done()

@@ -231,7 +231,7 @@ func (ms *Masters) Lose(name string) {
 func (ms *Masters) Refuse() { ms.refuse.Store(true) }
 
 // Outage puts n masters out of reach of every client, or [All]. They keep their data. Without a
-// quorum TryLock returns redlock.ErrUnreachable, and Lock does so after its patience. Leases are
+// quorum TryLock returns redlock.ErrUnreachable, and Lock does so after the outage timeout ([redlock.WithOutageTimeout]). Leases are
 // lost when their validity ends. Another Outage replaces this one. [Masters.Heal] ends it.
 func (ms *Masters) Outage(n int) {
 	ms.t.Helper()

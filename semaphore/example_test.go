@@ -54,8 +54,8 @@ func Example() {
 	done := make(chan error)
 	var token int64
 	go func() {
-		done <- reports.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
-			token = redlock.LeaseFrom(ctx).Token()
+		done <- reports.Do(ctx, func(ctx context.Context, permit *semaphore.Permit) error {
+			token = permit.Token()
 			return ctx.Err() // ctx ends, with a cause, before the permit does
 		})
 	}()

@@ -48,7 +48,7 @@ func (c *initial) run(ctx context.Context, o output) error {
 	}
 	c.fitStatus(before)
 	table(o.err, before)
-	var words []admin.Word
+	var words []admin.InitOption
 	if c.neverLocked {
 		words = append(words, admin.NothingWasEverLocked)
 	}

@@ -31,5 +31,5 @@ func Example() {
 		}
 		return tx.Commit()
 	}
-	_ = settle // inside Do: settle(ctx, db, redlock.LeaseFrom(ctx).Token())
+	_ = settle // inside Do: settle(ctx, db, lease.Token())
 }

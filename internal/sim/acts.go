@@ -205,7 +205,7 @@ func (o *operator) heal(rough bool) (all bool, err error) {
 }
 
 func (o *operator) init(rough bool) (err error) {
-	var words []admin.Word
+	var words []admin.InitOption
 	right := o.right
 	init := func(f fate) error {
 		return o.command(f, true, rough, func(ctx context.Context, l func(*list) admin.List) error {
@@ -236,7 +236,7 @@ func (o *operator) init(rough bool) (err error) {
 		case (errors.Is(err, redlock.ErrUnfinished) || errors.Is(err, redlock.ErrConfig)) && words == nil:
 			// No process of the change may go on, nor anything that it sent arrive.
 			time.Sleep(time.Until(o.late))
-			words = []admin.Word{admin.AbandonChange}
+			words = []admin.InitOption{admin.AbandonChange}
 		}
 	}
 	return err

@@ -30,15 +30,15 @@ type List struct {
 	Options []redlock.Option
 }
 
-// Word is a fact about the masters that only an operator knows. See [Init].
-type Word uint8
+// An InitOption confirms something that the masters cannot tell by themselves. See [Init].
+type InitOption uint8
 
 const (
 	// NothingWasEverLocked says that these masters never granted a lock. Init then does not
 	// wait for the end of such locks. If a record on a master contradicts it, Init waits all
 	// the same: the master voted before, or a program that saw this list vote has begun to
 	// recover it.
-	NothingWasEverLocked Word = iota + 1
+	NothingWasEverLocked InitOption = iota + 1
 	// AbandonChange gives up an unfinished change of masters, in favour of the list that
 	// Init begins. The operator must have ended every process that works on that change. One that is finished is not given up.
 	AbandonChange
@@ -76,7 +76,7 @@ type Progress func(what string, left time.Duration)
 // from there. Several processes may call Init at once.
 //
 // With [redlock.WithUnsafeRecoveryOff] Init does nothing.
-func Init(ctx context.Context, list List, progress Progress, words ...Word) error {
+func Init(ctx context.Context, list List, progress Progress, opts ...InitOption) error {
 	if s, err := settings(list.Options); err == nil && s.NoRecovery {
 		return nil
 	}
@@ -85,8 +85,8 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 		return fmt.Errorf("redlock: init: %w", err)
 	}
 	defer op.close()
-	op.cfg.NeverLocked = slices.Contains(words, NothingWasEverLocked)
-	op.cfg.Abandon = slices.Contains(words, AbandonChange)
+	op.cfg.NeverLocked = slices.Contains(opts, NothingWasEverLocked)
+	op.cfg.Abandon = slices.Contains(opts, AbandonChange)
 	if err := op.otherDatabases(ctx); err != nil {
 		return fmt.Errorf("redlock: init: %w", err)
 	}

@@ -57,7 +57,7 @@ type Observer struct {
 	// whichever comes first.
 	Ended func(End)
 	// Unlocked is called when the Unlock of a grant's last lease returns, and when a Do has given its
-	// lock back. It is the only one who hears from a Do that the release was not confirmed
+	// lock back. For a Do, it alone reports that the release was not confirmed
 	// (redlock.ErrUnconfirmed).
 	Unlocked func(context.Context, Unlock)
 
@@ -168,7 +168,7 @@ const (
 	EndClosed                   // the client was closed
 	EndExpired                  // lost: too few masters confirmed an extend before the validity was over
 	EndNotRenewed               // lost: the validity was over, and the lease was not renewed (WithoutRenewal, WithMaxHold)
-	EndVotes                    // lost: a quorum of the masters does not have the votes any more
+	EndVotes                    // lost: the votes are gone on a majority of the masters
 	EndClock                    // lost: the clock of this host jumped
 	endCount      = iota
 )
