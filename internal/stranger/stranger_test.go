@@ -168,7 +168,7 @@ func (s *stranger) guide(t *testing.T) {
 			shell = append(shell, b.text)
 		}
 	}
-	if len(shell) != 6 || len(programs) != 3 {
+	if len(shell) != 6 || len(programs) != 4 {
 		t.Fatalf("the guide has %d shell blocks and %d of Go", len(shell), len(programs))
 	}
 	s.types(dir, shell[0]+shell[1]+shell[2])
@@ -207,9 +207,11 @@ func (s *stranger) guide(t *testing.T) {
 	if said := s.types(dir, shell[5]); !strings.Contains(said, "all vote: all 3 masters vote") {
 		t.Errorf("status --wait: %s", said)
 	}
-	// The second block of Go asks without waiting, in a program that has a client.
-	s.writes(work, "main.go", "package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\n\t\"github.com/redlock-go/redlock/redlock\"\n)\n\n"+
-		"func try(ctx context.Context, client *redlock.Client) {\n"+programs[1]+"}\n\nfunc main() { try(nil, nil) }\n")
+	// The second block of Go asks without waiting, and the third answers a request, in a program that has a client.
+	s.writes(work, "main.go", "package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"net/http\"\n\t\"time\"\n\n\t\"github.com/redlock-go/redlock/redlock\"\n)\n\n"+
+		"func try(ctx context.Context, client *redlock.Client) {\n"+programs[1]+"}\n\n"+
+		"func handle(w http.ResponseWriter, r *http.Request, client *redlock.Client, settle func(context.Context, int64) error) {\n"+programs[2]+"}\n\n"+
+		"func main() { try(nil, nil); handle(nil, nil, nil, nil) }\n")
 	s.types(work, "go vet .")
 }
 
