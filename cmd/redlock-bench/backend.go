@@ -148,6 +148,9 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 		strings.Join(names, " "),
 		fmt.Sprintf("keys %s* are written, with a TTL, and deleted", b.prefix),
 	}
+	if init {
+		b.about = append(b.about, fmt.Sprintf("--init: the record %s stays on each, with the maximum TTL of this run", protocol.RecordKey))
+	}
 	return b, nil
 }
 

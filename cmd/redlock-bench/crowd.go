@@ -197,7 +197,7 @@ func (w *waiter) work(ctx context.Context, hold time.Duration) {
 		got := monotonic()
 		switch {
 		case err == nil:
-			w.hold(h, span{Asked: asked, From: got, Read: w.read}, hold)
+			w.hold(ctx, h, span{Asked: asked, From: got, Read: w.read}, hold)
 		case ctx.Err() != nil:
 			w.Cut = got - asked
 		default:
@@ -206,10 +206,16 @@ func (w *waiter) work(ctx context.Context, hold time.Duration) {
 	}
 }
 
-// hold keeps the lock for a while. A span ends with the lease's validity if that is sooner: a holder that was stopped for longer has been
+// napMost is how long a holder sleeps before it looks whether the measurement was broken off.
+const napMost = 50 * time.Millisecond
+
+// hold keeps the lock for a while, or until ctx ends. A span ends with the lease's validity if that is sooner: a holder that was stopped for longer has been
 // told, and another may have the lock.
-func (w *waiter) hold(h held, s span, d time.Duration) {
-	testbed.Nap(d)
+func (w *waiter) hold(ctx context.Context, h held, s span, d time.Duration) {
+	for ; d > napMost && ctx.Err() == nil; d -= napMost {
+		testbed.Nap(napMost)
+	}
+	testbed.Nap(min(d, napMost))
 	s.To = monotonic()
 	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
 	err := h.Unlock(context.Background())

@@ -283,3 +283,11 @@ func TestDoctor_masterRefusesWrites(t *testing.T) {
 		}
 	}
 }
+
+// A master that did not say in time who it is may be any: two of them are not one.
+func TestComplain_mastersThatDidNotSayWhoTheyAre_areNotOne(t *testing.T) {
+	v := verdict{Masters: []patient{{Name: "a", reached: true}, {Name: "b", reached: true}, {Name: "c", reached: true, runID: "r"}}}
+	if bad := v.complain(); bad || len(v.Complaints) > 0 {
+		t.Errorf("%+v", v.Complaints)
+	}
+}

@@ -172,6 +172,8 @@ func (r *runner) checkShared(given func(flag string) bool) error {
 		r.ttl = min(r.ttl, r.maxTTL)
 	}
 	switch {
+	case r.maxTTL < minRunTTL && r.maxTTL > 0:
+		return fmt.Errorf("--max-ttl %v: a command under a lock needs masters with %v or more", r.maxTTL, minRunTTL)
 	case r.ttl < minRunTTL:
 		return fmt.Errorf("--ttl %v: want %v or more", r.ttl, minRunTTL)
 	case r.ttl > r.maxTTL:

@@ -53,6 +53,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"negative wait":        {"g --wait -1s LIST", []string{"true"}, 2, []string{"--wait -1s"}},
 		"TTL too short":        {"g --ttl 10ms LIST", []string{"true"}, 2, []string{"--ttl 10ms: want 1s or more"}},
 		"a short maximum TTL":  {"g --max-ttl 5s LIST", []string{"true"}, 2, []string{"another epoch"}},
+		"too short a maximum":  {"g --max-ttl 500ms LIST", []string{"true"}, 2, []string{"--max-ttl 500ms: a command under a lock needs masters with 1s or more"}},
 		"TTL too long":         {"g --ttl 31s LIST", []string{"true"}, 2, []string{"want the --max-ttl of these masters, 30s, or less"}},
 		"unknown flag":         {"g --foo LIST", []string{"true"}, 2, []string{"--foo", "redlock run --help"}},
 		"no name":              {"LIST", []string{"true"}, 2, []string{"want a name: redlock run NAME -- command"}},

@@ -38,6 +38,9 @@ func (u *URLs) Set(s string) error {
 				return errors.New("the list is split at a comma in a user name or password: a comma in a password is %2C")
 			}
 		}
+		if strings.Contains(word, "://") {
+			word = strings.TrimSpace(word) // as in a list on several lines
+		}
 		*u = append(*u, word)
 	}
 	return nil

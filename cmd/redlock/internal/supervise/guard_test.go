@@ -43,3 +43,13 @@ func TestStartGuard_starterDiesAtOnce_groupIsKilled(t *testing.T) {
 		_, _ = unix.Wait4(g.pid, nil, 0, nil)
 	}
 }
+
+// The guard's time is over once the group was killed, and so would be that of the next one, and of the next: a command that SIGKILL does not end,
+// because it is another user's or is stuck in the kernel, must not have this process start guards for as long as it lives.
+func TestGuardEnded_groupWasKilled_noOtherGuard(t *testing.T) {
+	r := &run{killed: true, guard: &guard{}} // to start one would need the lease
+	r.guardEnded()
+	if r.guard.pid != 0 {
+		t.Errorf("guard %d", r.guard.pid)
+	}
+}

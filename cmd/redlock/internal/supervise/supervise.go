@@ -295,9 +295,12 @@ func (r *run) seen(c child) {
 	}
 }
 
-// guardEnded replaces a guard that somebody killed.
+// guardEnded replaces a guard that somebody killed. A group that was killed needs none: the next one's time would be over when it begins.
 func (r *run) guardEnded() {
 	r.guard.forget()
+	if r.killed {
+		return
+	}
 	r.tellGuard() // nobody yet
 	g, err := startGuard(r.group, r.guardAt)
 	if err != nil {
