@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/chaos"
@@ -123,6 +124,8 @@ func start(ctx context.Context, c *console, args []string) error {
 		return nil
 	case err != nil:
 		return usagef("%v (see redlock-bench chaos %s --help)", err, cmd.name)
+	case slices.ContainsFunc(fs.Args(), func(word string) bool { return len(word) > 1 && word[0] == '-' }):
+		return usagef("flags go before the files: redlock-bench chaos %s [--flag value ...] %s", cmd.name, cmd.args)
 	case cmd.args == "" && fs.NArg() > 0:
 		return usagef("words that are no flags: %d; chaos %s takes flags only", fs.NArg(), cmd.name) // they may be passwords
 	}
@@ -130,7 +133,7 @@ func start(ctx context.Context, c *console, args []string) error {
 }
 
 func (c *console) help(cmd command, fs *flag.FlagSet) {
-	fmt.Fprintf(c.out, "usage: redlock-bench chaos %s %s[--flag value ...]\n\n%s\n\n", cmd.name, strings.TrimSuffix(cmd.args+" ", " ")+" ", cmd.summary)
+	fmt.Fprintf(c.out, "usage: redlock-bench chaos %s\n\n%s\n\n", strings.TrimSpace(cmd.name+" [--flag value ...] "+cmd.args), cmd.summary)
 	fs.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
 		fmt.Fprintf(c.out, "  --%-20s %s", strings.TrimSpace(f.Name+" "+value), usage)

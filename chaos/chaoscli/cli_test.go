@@ -298,6 +298,8 @@ func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 		{[]string{write("word", header, nl, bytes.Replace(rest, []byte(`"ok"`), []byte(`"fine"`), 1))}, exitUsage, "no such outcome"},
 		{[]string{write("torn", b, []byte(`{"op":{"kind":"lo`))}, exitViolation, "the last line is cut off"}, // healed: nobody probed
 		{[]string{whole, write("other", bytes.Replace(b, []byte(`"seed":`), []byte(`"seed":9`), 1))}, exitUsage, "files of two runs"},
+		{[]string{whole, whole}, exitUsage, "are one file"},
+		{[]string{whole, "--html", "page.html"}, exitUsage, "flags go before the files: redlock-bench chaos check [--flag value ...] HISTORY..."},
 	} {
 		code, _, stderr := cli(t, t.Context(), append([]string{"check"}, test.files...)...)
 		if code != test.code || !strings.Contains(stderr, test.want) {

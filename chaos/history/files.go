@@ -39,6 +39,11 @@ func Open(paths ...string) (*Files, error) {
 	fs := &Files{}
 	var hs []*History
 	from, to := int64(Never), int64(0)
+	for i, path := range paths {
+		if j := slices.IndexFunc(paths[:i], func(other string) bool { return sameFile(path, other) }); j >= 0 {
+			return nil, fmt.Errorf("history: %s and %s are one file: name it once", paths[j], path)
+		}
+	}
 	for _, path := range paths {
 		h := &History{Part: &Part{RunFrom: Never}}
 		x, err := index(path, h)
@@ -360,4 +365,14 @@ func (r *reading) close() {
 			_ = c.file.Close()
 		}
 	}
+}
+
+// sameFile says whether two paths lead to one file that is there.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }

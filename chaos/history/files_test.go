@@ -4,6 +4,7 @@ package history_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -211,5 +212,19 @@ func TestFiles_badLine_error(t *testing.T) {
 func TestOpen_noRegularFile_saysSo(t *testing.T) {
 	if _, err := history.Open(os.DevNull); err == nil || !strings.Contains(err.Error(), os.DevNull+": want a regular file") {
 		t.Error(err)
+	}
+}
+
+// A file that is named twice has each operation twice, which looks like a promise that was broken.
+func TestOpen_oneFileTwice_refused(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "run"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Symlink(path, other)); err != nil {
+		t.Fatal(err)
+	}
+	for _, twice := range []string{path, other} {
+		if _, err := history.Open(path, twice); err == nil || !strings.Contains(err.Error(), "are one file: name it once") {
+			t.Errorf("%s: %v", twice, err)
+		}
 	}
 }

@@ -101,12 +101,22 @@ func (p *Process) spawn(out io.Reader) error {
 	return <-started
 }
 
-// listen reads what the client says until it ends. A program of the user's may say more than once that it is ready.
+// longestLine is how long a line of a client may be that means something: a lock's name, and a sign.
+const longestLine = 64 << 10
+
+// listen reads what the client says until it ends, so that it can go on saying it. A program of the user's may say more than once that it is ready.
 func (p *Process) listen(out io.Reader) {
 	ready := sync.OnceFunc(func() { close(p.ready) })
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		line := lines.Text()
-		switch {
+	for lines := bufio.NewReaderSize(out, longestLine); ; {
+		word, more, err := lines.ReadLine()
+		for skip := more; skip && err == nil; { // longer than any line that means something
+			_, skip, err = lines.ReadLine()
+		}
+		if err != nil {
+			return
+		}
+		switch line := string(word); {
+		case more:
 		case line == client.ReadyLine:
 			ready()
 		case strings.HasPrefix(line, "+"):
