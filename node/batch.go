@@ -25,7 +25,7 @@ const clockEvery = 5 * time.Millisecond
 // an acquire, so the lane does not ask each time.
 const evictedEvery = 10 * time.Millisecond
 
-// slowBatch is how long a batch with votes may be under way that asks nothing about the master, because a batch before it did. The lane
+// slowBatch is how long a batch that asks for votes may be under way that asks nothing about the master, because a batch before it did. The lane
 // asks behind a slower one before it answers for its votes, and a master that is half as far away is asked each time. So what a vote may miss
 // is younger than clockEvery, or evictedEvery, and slowBatch together, however long the network or the master held the batch up.
 const slowBatch = 10 * time.Millisecond
@@ -68,10 +68,10 @@ func (b *batch) asksBehind(i int) bool {
 // aboutMaster is what a batch asks about the master itself, behind its ops. A field is nil
 // if it was not asked for.
 type aboutMaster struct {
-	asked bool // anything was sent: not all ops were dropped
-	votes bool // votes are among it
-	time  *redis.TimeCmd
-	info  wire.Info // all of InfoSections for a read of the record, else stats alone
+	asked  bool // anything was sent: not all ops were dropped
+	grants bool // requests for new votes are among it
+	time   *redis.TimeCmd
+	info   wire.Info // all of InfoSections for a read of the record, else stats alone
 	// sent and received are when it was asked and answered.
 	sent, received time.Duration
 }
@@ -92,6 +92,9 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	about := r.fill(conn, b)
 	err := r.do(conn, b.at, &about)
 	doubt, notServing := r.doubts(conn, &about)
+	if doubt == nil {
+		doubt = err // what came before the connection broke has nothing behind it that vouches for it
+	}
 
 	r.mu.Lock()
 	r.busy = false
@@ -141,7 +144,8 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	return nil
 }
 
-// do sends the pipeline that was begun at the time at. Behind a slow one with votes it asks what that did not ask about the master.
+// do sends the pipeline that was begun at the time at. Behind a slow one that asked for new votes it asks what that did not ask
+// about the master. An extend of votes does not wait for that: it counts only what was there before.
 func (r *redisNode) do(conn *conn, at time.Duration, about *aboutMaster) error {
 	err := r.pipe.Do()
 	about.sent, about.received = at, r.clock.Elapsed()
@@ -150,15 +154,18 @@ func (r *redisNode) do(conn *conn, at time.Duration, about *aboutMaster) error {
 		r.answered = about.received
 		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), took)))
 	}
-	if err != nil || !about.votes || about.time != nil && about.info != nil || took <= slowBatch {
+	if err != nil || !about.grants || about.time != nil && about.info != nil || took <= slowBatch {
 		return err
 	}
 	pipe := conn.Pipeline()
 	about.info, about.time = wire.NewInfo("stats").AddTo(background, pipe), pipe.Time(background)
 	about.sent = r.clock.Elapsed()
+	r.mu.Lock()
+	r.busySince = about.sent // the master has answered
+	r.mu.Unlock()
 	_, err = pipe.Exec(background)
 	about.received = r.clock.Elapsed()
-	r.evictedReadAt, r.clockReadAt = about.sent, about.sent
+	r.answered, r.evictedReadAt, r.clockReadAt = about.received, about.sent, about.sent
 	if wire.IsReply(err) {
 		return nil
 	}
@@ -182,16 +189,16 @@ func (r *redisNode) takeEpoch(conn *conn, epoch string) {
 // answered is a doubt too: of a batch that is sent again in part, the votes of the other part stand when the connection breaks.
 func (r *redisNode) doubts(conn *conn, about *aboutMaster) (doubt, notServing error) {
 	doubt = about.untimed()
+	notServing = doubt // the next greeting says which right is missing
 	if r.observeClock(about.sent, about.received, about.time) && !mutants.NoClockWatch {
 		doubt = ErrClock
 	}
-	if about.info == nil {
-		return doubt, nil
+	if about.info != nil {
+		if err := conn.checkEvicted(about.info); err != nil {
+			return err, err
+		}
 	}
-	if err := conn.checkEvicted(about.info); err != nil {
-		return err, err
-	}
-	return doubt, nil
+	return doubt, notServing
 }
 
 // fill puts b into the lane's pipeline, and behind it what the lane wants to know about
@@ -209,7 +216,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 		}
 	}
 	about.asked = len(b.releases) > 0
-	reads := false
+	votes, reads := false, false
 	for i, op := range b.ops {
 		req := op.Request
 		why := r.withholds(&b, op)
@@ -223,7 +230,8 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 		}
 		pipe.Add(req)
 		about.asked = true
-		about.votes = about.votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
+		about.grants = about.grants || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt
+		votes = votes || about.grants || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord
 	}
 	if len(b.ops) < maxPipeline { // nothing is queued behind them
@@ -237,13 +245,13 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	switch {
 	case reads:
 		about.info = pipe.Info(protocol.InfoSections...)
-	case about.votes && (far || b.at-r.evictedReadAt >= evictedEvery):
+	case votes && (far || b.at-r.evictedReadAt >= evictedEvery):
 		about.info = pipe.Info("stats")
 	}
 	if about.info != nil {
 		r.evictedReadAt = b.at
 	}
-	if reads || about.votes && (far || b.at-r.clockReadAt >= clockEvery) {
+	if reads || votes && (far || b.at-r.clockReadAt >= clockEvery) {
 		r.clockReadAt = b.at
 		about.time = pipe.Time()
 	}

@@ -276,7 +276,7 @@ func (w *everything) judge() {
 	}
 }
 
-// unnoticed says whether what was granted then may have a vote that missed an eviction: the last 10 ms are not promised (A10), and the answers
+// unnoticed says whether what was granted then may have a vote that missed an eviction: the last 20 ms are not promised (A10), and the answers
 // have their ways.
 func (w *everything) unnoticed(then time.Time) bool {
 	return slices.ContainsFunc(w.evicted, func(at time.Time) bool { return !then.Before(at) && then.Sub(at) < 30*time.Millisecond })

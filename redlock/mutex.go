@@ -238,7 +238,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 //
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with
-// [WithoutFairness]). Where all masters are less than 2 ms away, callers of one process that hold
+// [WithoutFairness]). Where all masters are at most 2 ms away, callers of one process that hold
 // it for less than 0.5 ms take it over from one another, 16 at most, before the next process has its
 // turn. A hold that is shorter than a trip to the masters may end before the place of the process's
 // next caller is in the queue: then the lock goes to another process that waits, and then back.

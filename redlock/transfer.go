@@ -66,7 +66,7 @@ func (l *Lease) handoff() (string, error) {
 //
 //	ErrLost         too few masters still have the votes: the voucher was used before, or its time
 //	                is over. Take the lock as usual
-//	ErrUnreachable  no quorum of the masters in the voucher answered
+//	ErrUnreachable  too few masters in the voucher answered, or too few of them handed their votes over
 //	ErrRecovering   too many of them may not vote
 //	ErrConfig       the voucher is damaged, or of another namespace or list of masters; an option
 //	                that cannot work

@@ -75,6 +75,7 @@ func TestNode_sentAgainAndBroken_earlierVoteDoesNotCount(t *testing.T) {
 	for name, idle := range map[string]time.Duration{
 		"TIME and INFO are asked": time.Second,
 		"TIME alone is asked":     7 * time.Millisecond, // INFO is asked each 10 ms
+		"neither is asked":        2 * time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
 			withQueue(t, func(q *queue) {

@@ -168,7 +168,7 @@ const (
 	EndClosed                   // the client was closed
 	EndExpired                  // lost: too few masters confirmed an extend before the validity was over
 	EndNotRenewed               // lost: the validity was over, and the lease was not renewed (WithoutRenewal, WithMaxHold)
-	EndVotes                    // lost: the votes are gone on a majority of the masters
+	EndVotes                    // lost: too few masters still have the votes
 	EndClock                    // lost: the clock of this host jumped
 	endCount      = iota
 )
