@@ -171,7 +171,7 @@ func (m *masters) find() (where func(i int) string, err error) {
 	case m.cluster != "":
 		return at("--cluster"), m.expand("--cluster")
 	case strings.TrimSpace(list) != "":
-		return at(nodesVar), m.nodes.Set(strings.TrimSpace(list))
+		return at(nodesVar), m.nodes.Set(list)
 	case file != "":
 		return m.read(nodesFileVar, file)
 	case cluster != "":

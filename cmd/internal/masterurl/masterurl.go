@@ -29,6 +29,7 @@ func (u *URLs) Type() string { return "URL,URL,..." }
 func (u *URLs) Set(s string) error {
 	*u = nil
 	for word := range strings.SplitSeq(s, ",") {
+		word = strings.TrimSpace(word) // a list may stand on several lines
 		if n := len(*u); n > 0 && !strings.Contains(word, "://") {
 			switch last := (*u)[n-1]; {
 			case hasHosts(last):
@@ -37,9 +38,6 @@ func (u *URLs) Set(s string) error {
 			case strings.Contains(word, "@") && strings.Contains((*u)[0], "://"):
 				return errors.New("the list is split at a comma in a user name or password: a comma in a password is %2C")
 			}
-		}
-		if strings.Contains(word, "://") {
-			word = strings.TrimSpace(word) // as in a list on several lines
 		}
 		*u = append(*u, word)
 	}

@@ -15,6 +15,7 @@ func TestSet_commas_splitLists(t *testing.T) {
 		"redis-sentinel://a,b,u:p,q@c/mine,redis://d":         {"redis-sentinel://a,b,u:p,q@c/mine", "redis://d"},
 		"redis://a,redis-cluster://u:p@b,c?tag=x,rediss://d,": {"redis://a", "redis-cluster://u:p@b,c?tag=x", "rediss://d", ""},
 		"redis://u:p@a, redis://b\n,\tredis://c":              {"redis://u:p@a", "redis://b", "redis://c"},
+		" redis-sentinel://a, b/mine\n":                       {"redis-sentinel://a,b/mine"},
 		"redis://locker:Tr0ub%2C4@a":                          {"redis://locker:Tr0ub%2C4@a"},
 	} {
 		var got URLs
