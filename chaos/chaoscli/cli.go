@@ -124,10 +124,10 @@ func start(ctx context.Context, c *console, args []string) error {
 		return nil
 	case err != nil:
 		return usagef("%v (see redlock-bench chaos %s --help)", err, cmd.name)
-	case slices.ContainsFunc(fs.Args(), func(word string) bool { return len(word) > 1 && word[0] == '-' }):
-		return usagef("flags go before the files: redlock-bench chaos %s [--flag value ...] %s", cmd.name, cmd.args)
 	case cmd.args == "" && fs.NArg() > 0:
 		return usagef("words that are no flags: %d; chaos %s takes flags only", fs.NArg(), cmd.name) // they may be passwords
+	case slices.ContainsFunc(fs.Args(), func(word string) bool { return len(word) > 1 && word[0] == '-' }):
+		return usagef("flags go before the files: redlock-bench chaos %s [--flag value ...] %s", cmd.name, cmd.args)
 	}
 	return run(ctx, c, fs.Args())
 }
