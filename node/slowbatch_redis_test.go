@@ -42,26 +42,23 @@ func TestLane_changedWhileVotesWereUnderWay_voteDoesNotCount(t *testing.T) {
 			clk := &aheadClock{Clock: clock.System()}
 			r, d := votingAt(t, s, proxy.Addr(), clk)
 			time.Sleep(2 * evictedEvery) // the next request asks the master everything
-			for _, lock := range []string{"before", "x"} {
-				held := proxy.Stats().Commands
-				if lock == "x" {
-					proxy.Set(faultproxy.ToMaster, faultproxy.Fault{Stall: true})
-					go func() {
-						for proxy.Stats().Commands == held {
-							time.Sleep(time.Millisecond)
-						}
-						tc.change(t, d, clk)
-						time.Sleep(2 * evictedEvery)
-						proxy.Set(faultproxy.ToMaster, faultproxy.Fault{})
-					}()
-				}
-				reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(lock, protocol.Plain), Holder: "h", Token: 1})
-				if lock == "before" && reply.Outcome != protocol.Granted {
-					t.Fatalf("%+v", reply)
-				}
-				if lock == "x" && (reply.Outcome != protocol.Unknown || !errors.Is(reply.Err, tc.want)) {
-					t.Errorf("%+v, want unknown for %v", reply, tc.want)
-				}
+			acquire := func(lock string) protocol.Reply {
+				return ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(lock, protocol.Plain), Holder: "h", Token: 1})
+			}
+			if reply := acquire("before"); reply.Outcome != protocol.Granted {
+				t.Fatalf("%+v", reply)
+			}
+			sent, late := proxy.Stats().Commands, make(chan protocol.Reply, 1)
+			proxy.Set(faultproxy.ToMaster, faultproxy.Fault{Stall: true})
+			go func() { late <- acquire("x") }()
+			for proxy.Stats().Commands == sent && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			tc.change(t, d, clk)
+			time.Sleep(2 * evictedEvery) // what is sent behind this asks by itself
+			proxy.Set(faultproxy.ToMaster, faultproxy.Fault{})
+			if reply := <-late; reply.Outcome != protocol.Unknown || !errors.Is(reply.Err, tc.want) {
+				t.Errorf("%+v, want unknown for %v", reply, tc.want)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -85,13 +86,6 @@ func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
 	})
 }
 
-func noErr(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // example is a schedule played by hand on masters with given counters.
 type example struct {
 	t       *testing.T
@@ -103,7 +97,7 @@ func beginExample(t *testing.T, counters ...int64) *example {
 	ce := &example{t, modelMasters(t, len(counters))}
 	for i, m := range ce.masters {
 		m.reset(t)
-		noErr(t, m.admin.HSet(t.Context(), protocol.RecordKey, m.field, counters[i]).Err())
+		quorumtest.NoErr(t, m.admin.HSet(t.Context(), protocol.RecordKey, m.field, counters[i]).Err())
 	}
 	return ce
 }
@@ -112,7 +106,7 @@ func beginExample(t *testing.T, counters ...int64) *example {
 func (ce *example) votes(attempt, i int, token int64) {
 	ce.t.Helper()
 	got, granted, err := ce.masters[i].Acquire(attempt, 0)
-	noErr(ce.t, err)
+	quorumtest.NoErr(ce.t, err)
 	if !granted || got != token {
 		ce.t.Fatalf("master %d: granted %v with %d, want %d", i, granted, got, token)
 	}
@@ -121,7 +115,7 @@ func (ce *example) votes(attempt, i int, token int64) {
 func (ce *example) refused(attempt, i int) {
 	ce.t.Helper()
 	_, granted, err := ce.masters[i].Acquire(attempt, 0)
-	noErr(ce.t, err)
+	quorumtest.NoErr(ce.t, err)
 	if granted {
 		ce.t.Fatalf("master %d granted what another holds", i)
 	}
@@ -130,7 +124,7 @@ func (ce *example) refused(attempt, i int) {
 func (ce *example) confirms(attempt, i int, token int64, want bool) {
 	ce.t.Helper()
 	got, err := ce.masters[i].Confirm(attempt, token)
-	noErr(ce.t, err)
+	quorumtest.NoErr(ce.t, err)
 	if got != want {
 		ce.t.Fatalf("master %d: confirmed %d: %v, want %v", i, token, got, want)
 	}
@@ -140,14 +134,14 @@ func (ce *example) releases(attempt int, on ...int) {
 	ce.t.Helper()
 	for _, i := range on {
 		_, err := ce.masters[i].Release(attempt)
-		noErr(ce.t, err)
+		quorumtest.NoErr(ce.t, err)
 	}
 }
 
 func (ce *example) counter(i int) int64 {
 	ce.t.Helper()
 	n, err := ce.masters[i].admin.HGet(ce.t.Context(), protocol.RecordKey, ce.masters[i].field).Int64()
-	noErr(ce.t, err)
+	quorumtest.NoErr(ce.t, err)
 	return n
 }
 
