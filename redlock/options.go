@@ -215,8 +215,8 @@ func WithMaxWait(d time.Duration) LockOption {
 
 // WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
 // The range is 1 ms to a year. Default: three round trips to the farthest master of the nearest quorum, at
-// least 150 ms, and at most the larger of 150 ms and the client's TTL divided by the number of masters. Masters that are down, and a minority that is farther away, do not
-// count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
+// least 150 ms, and at most the larger of 150 ms and the client's TTL divided by the number of masters. Masters that are down, and a
+// minority that is farther away, do not count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
 // the one ahead of it. If the time is too short for the trips, the log says so. Nodes that [New] is given have limits of their own: for
 // a longer time than 2 s they need a [node.Config] with a StallAfter of that time, or a longer IOTimeout. A master behind Sentinel or Cluster that
 // is silent for 2 s is taken for gone in any case.

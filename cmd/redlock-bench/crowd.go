@@ -209,8 +209,8 @@ func (w *waiter) work(ctx context.Context, hold time.Duration) {
 // napMost is how long a holder sleeps before it looks whether the measurement was broken off.
 const napMost = 50 * time.Millisecond
 
-// hold keeps the lock for a while, or until ctx ends. A span ends with the lease's validity if that is sooner: a holder that was stopped for longer has been
-// told, and another may have the lock.
+// hold keeps the lock for a while, or until ctx ends. A span ends with the lease's validity if that is sooner: a holder that was stopped for
+// longer has been told, and another may have the lock.
 func (w *waiter) hold(ctx context.Context, h held, s span, d time.Duration) {
 	for ; d > napMost && ctx.Err() == nil; d -= napMost {
 		testbed.Nap(napMost)

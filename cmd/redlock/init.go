@@ -48,16 +48,16 @@ func (c *initial) run(ctx context.Context, o output) error {
 	}
 	c.fitStatus(before)
 	table(o.err, before)
-	var words []admin.InitOption
+	var opts []admin.InitOption
 	if c.neverLocked {
-		words = append(words, admin.NothingWasEverLocked)
+		opts = append(opts, admin.NothingWasEverLocked)
 	}
 	if c.abandon {
-		words = append(words, admin.AbandonChange)
+		opts = append(opts, admin.AbandonChange)
 	}
 	p := newProgress(o.err)
 	defer p.end()
-	if err := admin.Init(ctx, c.list(), p.tell, words...); err != nil {
+	if err := admin.Init(ctx, c.list(), p.tell, opts...); err != nil {
 		p.end()
 		return c.ended(o, c.errorCode(err))
 	}

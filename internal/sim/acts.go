@@ -205,11 +205,11 @@ func (o *operator) heal(rough bool) (all bool, err error) {
 }
 
 func (o *operator) init(rough bool) (err error) {
-	var words []admin.InitOption
+	var opts []admin.InitOption
 	right := o.right
 	init := func(f fate) error {
 		return o.command(f, true, rough, func(ctx context.Context, l func(*list) admin.List) error {
-			return admin.Init(ctx, l(right), nil, words...)
+			return admin.Init(ctx, l(right), nil, opts...)
 		})
 	}
 	for try := range 8 {
@@ -228,15 +228,15 @@ func (o *operator) init(rough bool) (err error) {
 		switch {
 		case err == nil:
 			o.did(ActInit)
-			if len(words) > 0 {
+			if len(opts) > 0 {
 				o.did(ActAbandoned)
 				o.end()
 			}
 			return nil
-		case (errors.Is(err, redlock.ErrUnfinished) || errors.Is(err, redlock.ErrConfig)) && words == nil:
+		case (errors.Is(err, redlock.ErrUnfinished) || errors.Is(err, redlock.ErrConfig)) && opts == nil:
 			// No process of the change may go on, nor anything that it sent arrive.
 			time.Sleep(time.Until(o.late))
-			words = []admin.InitOption{admin.AbandonChange}
+			opts = []admin.InitOption{admin.AbandonChange}
 		}
 	}
 	return err
