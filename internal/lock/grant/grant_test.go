@@ -191,8 +191,8 @@ func (w *world) see(set uint64, start time.Duration) {
 	for i := range masters {
 		if set&(1<<i) != 0 {
 			w.history = append(w.history, told{kind: seen, master: i, at: w.now, start: start})
-			if !w.g.Seen(i, start, w.now, false) && w.g.Votes()&(1<<i) != 0 {
-				w.t.Fatalf("master %d counts, and may not", i)
+			if got, want := w.g.Seen(i, start, w.now, false), counts(w.history, i) || mayHand(w.history, i); got != want {
+				w.t.Fatalf("the yes of master %d counts: %t, want %t", i, got, want)
 			}
 		}
 	}

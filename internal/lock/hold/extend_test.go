@@ -164,3 +164,34 @@ func TestExtend_placeOfAMasterWithOtherData_makesNoQuorum(t *testing.T) {
 		})
 	}
 }
+
+// A vote that was missing may be put back when the next extend has begun and has not asked that master yet. The master then says that the vote is
+// there, and means the one that was put back: it counts no sooner than any other that was (docs/safety.md A53).
+func TestExtend_voteIsPutBackWhileItBegins_doesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, true)
+		s.extending()
+		late := s.last(2, protocol.Extend).op
+		s.answer(protocol.Extend, intact, 0, 1)
+		until := s.h.Until()
+		time.Sleep(stageTTL * 2 / 5) // too late for a vote that is put back
+		s.nodes[0].told = func(protocol.Kind) {
+			s.nodes[0].told = nil
+			late.Reply = gone
+			late.To.Receive(late)
+		}
+		s.extending()
+		if sent := s.nodes[2].all(); sent[len(sent)-2].Kind != protocol.TopUp || sent[len(sent)-1].Kind != protocol.Extend {
+			t.Fatalf("master 2 was sent %v last", sent[len(sent)-1].Kind)
+		}
+		s.answer(protocol.TopUp, protocol.Reply{Outcome: protocol.Granted}, 2)
+		s.answer(protocol.Extend, intact, 1, 2)
+		time.Sleep(stageTimeout)
+		synctest.Wait()
+		if got := s.h.Until(); got != until {
+			t.Errorf("valid until %v, and was until %v: a vote that was put back late counts", got, until)
+		}
+		s.r.Close()
+		time.Sleep(2 * time.Minute)
+	})
+}
