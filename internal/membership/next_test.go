@@ -466,7 +466,7 @@ func TestAction_Fields(t *testing.T) {
 	}
 	lists := sceneLists(t)
 	claim := fields(scene{masters: "VA5 VA5 -", edit: func(v *View) { v.Masters[2].Note = Note{1, 2000, 3000, 4000} }})
-	for _, want := range []string{FieldPlan + "\n\n", FieldTerms + "\n" + lists["A"].String(), FieldClock + "\n" + Note{1, 2000, 3000, 4000}.String()} {
+	for _, want := range []string{FieldPlan + "\n\n", FieldTerms + "\n" + lists["A"].String(), FieldClock + "\n" + Note{1, 2000, 3000, 4000}.String(), "\n" + FieldLatest + "\n"} {
 		if !strings.Contains(claim, want) {
 			t.Errorf("a claim writes %q, without %q", claim, want)
 		}

@@ -21,6 +21,7 @@ const (
 	FieldURLs   = "urls"   // likewise: both lists of URLs without passwords, as the driver gives them
 	FieldSince  = "since"  // of R: its stamp
 	FieldUnused = "unused" // of R: its nonce, if Init set it on the word that nothing was ever locked, and no record said otherwise
+	FieldLatest = "latest" // the largest proposed token that the master takes without asking for its TIME: kept by the scripts, and removed by a quarantine
 	FieldOver   = "over"   // of X: the ballot of the change when it was finished, so that clients of the old list are told
 )
 

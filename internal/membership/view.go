@@ -320,7 +320,8 @@ func (a *Action) Fields(v *View, urls string) []string {
 		f = append(f, FieldTarget, "", FieldURLs, "")
 	}
 	if a.To.State.Phase == Quarantined {
-		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
+		// Its clock may have been ahead when it last asked for its TIME.
+		f = append(f, FieldClock, v.Masters[a.Master].Note.String(), FieldLatest, "")
 	}
 	if a.Unused {
 		f = append(f, FieldUnused, a.To.State.Nonce.String())
