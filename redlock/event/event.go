@@ -29,6 +29,9 @@ import (
 //
 // If a function panics, the client recovers, logs the panic once (redlock.WithLogger), counts it
 // ([Stats]) and calls no function of that Observer any more. Locks and other Observers go on.
+// A function must not end its goroutine, as t.Fatal and runtime.Goexit do: what the client was
+// about to do there is not done. A lock may stay taken, and Close waits for ever. A test notes
+// what it saw, and fails on its own goroutine.
 //
 // The context of an event is the caller's. An event without one comes from the client itself.
 // An error in an event is the one that the caller gets, so errors.Is finds the same in it.
