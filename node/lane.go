@@ -87,7 +87,7 @@ func (r *redisNode) serve(conn *conn) error {
 		if err := r.exec(conn, batch); err != nil {
 			return err
 		}
-		if r.binding.Back != nil && r.clock.Elapsed()-batch.at > patience {
+		if r.binding.Back != nil && r.answered-batch.at > patience {
 			r.binding.Back()
 		}
 		if len(batch.ops) > 1 {

@@ -18,14 +18,14 @@ func TestCheckLock_whatPasses_canBeRenewed(t *testing.T) {
 		s.drift.Factor, s.drift.Constant = float64(factor)/65536, time.Duration(constant)*time.Microsecond
 		s.maxTTL = time.Hour
 		l := &s.lock
-		l.ttl = (time.Duration(ttl) * time.Microsecond).Truncate(time.Millisecond)
+		l.TTL = (time.Duration(ttl) * time.Microsecond).Truncate(time.Millisecond)
 		if every%4 != 0 {
-			l.renewSet, l.renewEvery = true, l.ttl-time.Duration(every%2_000_000)*time.Microsecond/10
+			l.renewSet, l.renewEvery = true, l.TTL-time.Duration(every%2_000_000)*time.Microsecond/10
 		}
 		if s.check() != nil {
 			return true
 		}
-		return l.every() < s.drift.Validity(l.ttl, 0)-hold.Margin(l.ttl)
+		return l.every() < s.drift.Validity(l.TTL, 0)-hold.Margin(l.TTL)
 	}
 	if err := quick.Check(check, &quick.Config{MaxCount: 200_000}); err != nil {
 		t.Error(err)

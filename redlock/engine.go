@@ -82,7 +82,7 @@ func (internals) ForOrder(every time.Duration) LockOption {
 
 // Renewed is an option for a lease that goes on until it is unlocked, whatever the client's default is.
 func (internals) Renewed() LockOption {
-	return lockOption(func(s *lockSettings) { s.fixed, s.renewSet, s.maxHold = false, false, 0 })
+	return lockOption(func(s *lockSettings) { s.Fixed, s.renewSet, s.maxHold = false, false, 0 })
 }
 
 // Abandon is Unlock of a lease that its caller never used: the lock is free, even if it has a
@@ -123,7 +123,7 @@ func (internals) Serving(c *Client) context.Context { return c.serving }
 // Stays has a Shutdown or a Close of the client that has not begun wait until done is called, and says so. It returns false if one has begun, which
 // waits for nobody.
 func (internals) Stays(c *Client) (stays bool, done func()) {
-	if c.lines.Enter() != nil {
+	if c.lines.Enter(context.Background(), nil) != nil {
 		return false, func() {}
 	}
 	return true, c.lines.Leave

@@ -25,7 +25,7 @@ type Every struct {
 // for example half of it: a host whose timer fires a little before d is over runs nothing, and
 // asks again at its next tick only.
 func (c *Client) Every(name string, d time.Duration, opts ...LockOption) *Every {
-	once := lockOption(func(s *lockSettings) { s.minHold, s.reentrant = d, false })
+	once := lockOption(func(s *lockSettings) { s.MinHold, s.reentrant = d, false })
 	e := &Every{m: c.Mutex(name, append(slices.Clone(opts), once)...)}
 	if d < minTTL || d > longest {
 		e.err = fmt.Errorf("%w: %q every %v: want %v to %v", ErrConfig, name, d, minTTL, longest)

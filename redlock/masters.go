@@ -28,7 +28,7 @@ func (c *Client) keeps() masters.Config {
 		OurClock:   c.invalidateUntil,
 		Active: func() bool {
 			before := rounds
-			rounds = c.stats.rounds.Load()
+			rounds = c.tries.Rounds.Load()
 			return rounds != before || c.renewer.Held() > 0
 		},
 		OnMaster: toldAll(c.tells.master), OnClock: toldAll(c.tells.clock), OnEpoch: toldAll(c.tells.epoch),

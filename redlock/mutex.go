@@ -28,6 +28,7 @@ type Mutex struct {
 	c   *Client
 	l   *protocol.Lock
 	ls  lockSettings
+	key any   // finds a lease of the lock in a context: a leaseKey
 	err error // what is wrong with name or options; every call returns it
 }
 
@@ -43,7 +44,7 @@ func (c *Client) mutex(name string, mode protocol.Mode, opts []LockOption) *Mute
 	if c.isZero() {
 		return &Mutex{l: protocol.NewLock(name, mode), err: errZeroClient}
 	}
-	m := &Mutex{c: c, l: c.namespace.Lock(name, mode), ls: c.lock, err: checkName(name)}
+	m := &Mutex{c: c, l: c.namespace.Lock(name, mode), ls: c.lock, key: leaseKey{c, name}, err: checkName(name)}
 	for _, o := range opts {
 		if o == nil {
 			m.err = errors.Join(m.err, fmt.Errorf("%w: a nil option", ErrConfig))
@@ -57,8 +58,8 @@ func (c *Client) mutex(name string, mode protocol.Mode, opts []LockOption) *Mute
 	if m.err == nil {
 		m.err = c.checkLock(&m.ls)
 	}
-	if m.err == nil && m.ls.minHold != 0 && mode != protocol.Plain {
-		m.err = fmt.Errorf("%w: RWMutex %q with a minimum hold of %v: only a Mutex can have one; give the RWMutex WithMinHold(0)", ErrConfig, name, m.ls.minHold)
+	if m.err == nil && m.ls.MinHold != 0 && mode != protocol.Plain {
+		m.err = fmt.Errorf("%w: RWMutex %q with a minimum hold of %v: only a Mutex can have one; give the RWMutex WithMinHold(0)", ErrConfig, name, m.ls.MinHold)
 	}
 	return m
 }
@@ -154,24 +155,16 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	case outer != nil:
 		return outer.Reenter(ctx)
 	}
-	lease, err := m.try(ctx, joinWrite)
-	return lease, m.nameOwner(ctx, err)
-}
-
-// try is a call that does not wait: see rounds.
-//
-// It and rounds are not inlined, so that what they need is not on the stack of the goroutines that wait in [Mutex.Lock].
-//
-//go:noinline
-func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
 	began := m.c.began()
 	lease, rounds, err := m.rounds(ctx, joinWrite)
 	m.tellAcquired(ctx, lease, err, began, rounds, false)
-	return lease, err
+	return lease, m.nameOwner(ctx, err)
 }
 
 // rounds makes one round, and further rounds as long as the votes are split. If joinWrite is not empty, it is the field of a write vote on the
 // masters, which the read vote joins. n is how many rounds it made.
+//
+// It is not inlined, so that what it needs is not on the stack of the goroutines that wait in [Mutex.Lock].
 //
 //go:noinline
 func (m *Mutex) rounds(ctx context.Context, joinWrite string) (lease *Lease, n int, err error) {
@@ -182,14 +175,18 @@ func (m *Mutex) rounds(ctx context.Context, joinWrite string) (lease *Lease, n i
 	return lease, n, err
 }
 
-// round makes one round. n is 0 if no master was asked, because ctx or the client is over.
+// round makes one round of a caller that does not wait: see conclude. n is 0 if no master was asked, because ctx or the client is over.
 func (m *Mutex) round(ctx context.Context, joinWrite string) (lease *Lease, n int, err error) {
-	req := protocol.Request{JoinWrite: joinWrite}
-	lease, err = m.c.acquire(ctx, m.l, &m.ls, &req)
-	if req.Kind == protocol.Acquire { // which a round that begins fills in
-		n = 1
+	c := m.c
+	if err := c.lines.Enter(ctx, m.l); err != nil {
+		return nil, 0, err
 	}
-	return lease, n, err
+	defer c.lines.Leave()
+	a := c.tries.Begin(ctx, m.l, m.ls.Settings, &protocol.Request{JoinWrite: joinWrite})
+	a.Call.Send(c.masters.All)
+	r := round{&a, c, &m.ls}
+	lease, err = r.conclude()
+	return lease, 1, err
 }
 
 // splitRound returns err if it is of a round that found the votes split, else nil.
@@ -264,7 +261,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	case joinWrite != "":
 		// A downgrade waits for nobody, least of all for a writer that waits for
 		// the very lease that is downgraded.
-		return m.try(ctx, joinWrite)
+		return m.TryLock(ctx)
 	case m.ls.maxWait > 0:
 		return m.lockFor(ctx, m.ls.maxWait)
 	}
@@ -317,7 +314,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 	case ctx == nil:
 		return nil, "", errNilContext
 	}
-	outer := m.c.leaseOf(ctx, m.l.Name)
+	outer, _ := ctx.Value(m.key).(*Lease)
 	if outer == nil {
 		return nil, "", nil
 	}
@@ -342,13 +339,4 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		return nil, held.Field(outer.hold().Holder), nil
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
-}
-
-// leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
-func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
-	if ctx == context.Background() {
-		return nil
-	}
-	l, _ := ctx.Value(leaseKey{c, name}).(*Lease)
-	return l
 }

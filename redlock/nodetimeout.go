@@ -46,7 +46,7 @@ func (c *Client) timeout() time.Duration {
 }
 
 func (c *Client) farTimeout() time.Duration {
-	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.masters.Nodes)))
+	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.TTL/time.Duration(len(c.masters.Nodes)))
 }
 
 // logFar logs that the masters are too far away for the timeout.
@@ -57,6 +57,6 @@ func (c *Client) logFar(trip, timeout time.Duration) {
 		}
 	}()
 	logline.Far.To(context.Background(), c.logger,
-		slog.Duration("trip", trip.Round(time.Millisecond)), slog.Duration("node_timeout", timeout), slog.Duration("ttl", c.lock.ttl),
+		slog.Duration("trip", trip.Round(time.Millisecond)), slog.Duration("node_timeout", timeout), slog.Duration("ttl", c.lock.TTL),
 		slog.String("remedy", "a longer TTL (WithTTL), a longer WithNodeTimeout if that is set, or masters that are nearer"))
 }

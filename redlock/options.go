@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/hostpid"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -65,25 +66,22 @@ type settings struct {
 }
 
 type lockSettings struct {
-	ttl         time.Duration
-	ttlSet      bool // WithTTL was given
-	minValidity time.Duration
-	fixed       bool // the lease is not renewed
-	renewSet    bool
-	renewEvery  time.Duration // with renewSet; else a third of the TTL
-	maxHold     time.Duration // 0: no limit
-	minHold     time.Duration // 0: Unlock frees the lock
-	unfair      bool
-	forOrder    time.Duration // not 0: see internals.ForOrder
-	adopted     bool          // the lease is another's, of which nobody knows whether its lock rests
-	reentrant   bool
-	patience    time.Duration // how long Lock goes on without a quorum
-	maxWait     time.Duration // 0: until the context ends
+	attempt.Settings
+	ttlSet     bool // WithTTL was given
+	renewSet   bool
+	renewEvery time.Duration // with renewSet; else a third of the TTL
+	maxHold    time.Duration // 0: no limit
+	unfair     bool
+	forOrder   time.Duration // not 0: see internals.ForOrder
+	adopted    bool          // the lease is another's, of which nobody knows whether its lock rests
+	reentrant  bool
+	patience   time.Duration // how long Lock goes on without a quorum
+	maxWait    time.Duration // 0: until the context ends
 }
 
 func defaults() settings {
 	return settings{
-		lock:        lockSettings{ttl: DefaultTTL, patience: DefaultOutageTimeout},
+		lock:        lockSettings{Settings: attempt.Settings{TTL: DefaultTTL}, patience: DefaultOutageTimeout},
 		nodeTimeout: DefaultNodeTimeout,
 		maxTTL:      DefaultMaxTTL,
 		drift:       clock.DefaultDrift(),
@@ -111,7 +109,7 @@ func (f lockOption) applyLock(s *lockSettings) { f(s) }
 // Give all locks of one name the same TTL, the read and the write side of an RWMutex too: the promise of one holder rests on it
 // (docs/safety.md section 1, g).
 func WithTTL(ttl time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.ttl, s.ttlSet = ttl.Truncate(time.Millisecond), true })
+	return lockOption(func(s *lockSettings) { s.TTL, s.ttlSet = ttl.Truncate(time.Millisecond), true })
 }
 
 // WithRenewal sets how often the client extends a lease in the background. Default: a third
@@ -119,13 +117,13 @@ func WithTTL(ttl time.Duration) LockOption {
 // and end before the holder would be told that the lease is lost (see [Lease.Context]).
 // WithRenewal undoes an earlier [WithoutRenewal].
 func WithRenewal(every time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.renewEvery, s.fixed, s.renewSet = every, false, true })
+	return lockOption(func(s *lockSettings) { s.renewEvery, s.Fixed, s.renewSet = every, false, true })
 }
 
 // WithoutRenewal switches renewal off. A lease then lasts for one TTL, less drift, unless the
 // caller calls [Lease.Extend]. Default: the client renews leases. See [WithRenewal].
 func WithoutRenewal() LockOption {
-	return lockOption(func(s *lockSettings) { s.fixed = true })
+	return lockOption(func(s *lockSettings) { s.Fixed = true })
 }
 
 // WithMaxHold makes the client stop renewing a lease when d has passed since the round that
@@ -157,7 +155,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // A lock with [WithReentry] counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
 // with [ErrConfig], and so does [Open] when WithMinHold is to be a client's default.
 func WithMinHold(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minHold = d })
+	return lockOption(func(s *lockSettings) { s.MinHold = d })
 }
 
 // WithMinValidity makes a round fail if the lease would have d or less of validity left when it
@@ -165,7 +163,7 @@ func WithMinHold(d time.Duration) LockOption {
 // range is 0 to less than the TTL minus drift. A waiting Lock that was handed too little asks the
 // masters once more, and then has the whole TTL.
 func WithMinValidity(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minValidity = d })
+	return lockOption(func(s *lockSettings) { s.MinValidity = d })
 }
 
 // WithoutFairness lets a waiting Lock take the lock whenever it is free, past callers that have waited

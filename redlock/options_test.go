@@ -88,17 +88,17 @@ func FuzzOptions(f *testing.F) {
 // words of their documentation and in numbers that do not overflow.
 func sound(t *testing.T, c *Client, l *lockSettings) {
 	t.Helper()
-	ttl, drift := float64(l.ttl), float64(l.ttl)*c.drift.Factor+float64(c.drift.Constant)
-	left := ttl - drift - float64(l.minValidity) + 1 // a rounding
+	ttl, drift := float64(l.TTL), float64(l.TTL)*c.drift.Factor+float64(c.drift.Constant)
+	left := ttl - drift - float64(l.MinValidity) + 1 // a rounding
 	switch {
-	case l.ttl < minTTL || l.ttl%time.Millisecond != 0,
-		!c.noRecovery && l.ttl > c.maxTTL,
+	case l.TTL < minTTL || l.TTL%time.Millisecond != 0,
+		!c.noRecovery && l.TTL > c.maxTTL,
 		!(c.drift.Factor >= 0 && c.drift.Factor < 1) || c.drift.Constant < 0,
-		l.minValidity < 0 || left <= 0,
-		c.drift.Validity(l.ttl, 0) <= l.minValidity || c.drift.Validity(l.ttl, 0) > l.ttl,
+		l.MinValidity < 0 || left <= 0,
+		c.drift.Validity(l.TTL, 0) <= l.MinValidity || c.drift.Validity(l.TTL, 0) > l.TTL,
 		l.maxHold < 0,
 		c.nodeTimeout < time.Millisecond,
-		!l.fixed && (l.every() <= 0 || float64(l.every())+float64(hold.Margin(l.ttl)) > ttl-drift+1):
+		!l.Fixed && (l.every() <= 0 || float64(l.every())+float64(hold.Margin(l.TTL)) > ttl-drift+1):
 		t.Errorf("passed: %+v and %+v", c.settings, *l)
 	}
 	// From a clock that has run for a century.
@@ -110,12 +110,12 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 		}
 		wait = terms.Wait()
 	}
-	for _, d := range []time.Duration{wait, l.ttl + 2*c.drift.Of(l.ttl), c.nodeTimeout + attempt.ReleaseGrace} {
+	for _, d := range []time.Duration{wait, l.TTL + 2*c.drift.Of(l.TTL), c.nodeTimeout + attempt.ReleaseGrace} {
 		if now := 100 * longest; d <= 0 || now+d <= now {
 			t.Errorf("%v overflows: %+v and %+v", d, c.settings, *l)
 		}
 	}
-	if wait < l.ttl && !c.noRecovery {
+	if wait < l.TTL && !c.noRecovery {
 		t.Errorf("a wait of %v for %+v", wait, *l)
 	}
 }
@@ -140,8 +140,8 @@ func TestWithMaxTTL_belowTheDefault_lowersIt(t *testing.T) {
 		}
 		c := &Client{settings: s}
 		for _, m := range []*Mutex{c.Mutex("a"), c.Mutex("b", WithoutFairness())} {
-			if m.check() != nil || m.ls.ttl != tc.want || m.ls.every() >= tc.want {
-				t.Errorf("TTL %v, renewed every %v, %v; want %v", m.ls.ttl, m.ls.every(), m.check(), tc.want)
+			if m.check() != nil || m.ls.TTL != tc.want || m.ls.every() >= tc.want {
+				t.Errorf("TTL %v, renewed every %v, %v; want %v", m.ls.TTL, m.ls.every(), m.check(), tc.want)
 			}
 		}
 		if err := c.Mutex("a", WithTTL(s.maxTTL+time.Second)).check(); !errors.Is(err, ErrConfig) {

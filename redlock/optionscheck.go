@@ -19,10 +19,10 @@ func apply(opts []Option) (settings, error) {
 		o.applyClient(&s)
 	}
 	if !s.lock.ttlSet {
-		s.lock.ttl = min(s.lock.ttl, s.maxTTL)
+		s.lock.TTL = min(s.lock.TTL, s.maxTTL)
 	}
-	if s.lock.minHold != 0 {
-		return s, fmt.Errorf("%w: a minimum hold of %v as a client's default: not every lock can have one; give WithMinHold to Client.Mutex", ErrConfig, s.lock.minHold)
+	if s.lock.MinHold != 0 {
+		return s, fmt.Errorf("%w: a minimum hold of %v as a client's default: not every lock can have one; give WithMinHold to Client.Mutex", ErrConfig, s.lock.MinHold)
 	}
 	return s, s.check()
 }
@@ -74,16 +74,16 @@ func checkOwner(label string) error {
 // checkLock is check for the settings of a lock. It compares them with each other and with the
 // client's. Every message names the values that do not fit.
 func (s *settings) checkLock(l *lockSettings) error {
-	if l.ttl < minTTL || l.ttl > longest {
-		return fmt.Errorf("%w: TTL %v: want %v to %v", ErrConfig, l.ttl, minTTL, longest)
+	if l.TTL < minTTL || l.TTL > longest {
+		return fmt.Errorf("%w: TTL %v: want %v to %v", ErrConfig, l.TTL, minTTL, longest)
 	}
-	if !s.noRecovery && l.ttl > s.maxTTL {
-		return fmt.Errorf("%w: TTL %v is above the maximum TTL %v of these masters: shorten it, or raise WithMaxTTL (a change of epoch, docs/operations.md)", ErrConfig, l.ttl, s.maxTTL)
+	if !s.noRecovery && l.TTL > s.maxTTL {
+		return fmt.Errorf("%w: TTL %v is above the maximum TTL %v of these masters: shorten it, or raise WithMaxTTL (a change of epoch, docs/operations.md)", ErrConfig, l.TTL, s.maxTTL)
 	}
-	drift := s.drift.Of(l.ttl)
-	if l.minValidity < 0 || s.drift.Validity(l.ttl, 0) <= l.minValidity {
+	drift := s.drift.Of(l.TTL)
+	if l.MinValidity < 0 || s.drift.Validity(l.TTL, 0) <= l.MinValidity {
 		return fmt.Errorf("%w: minimum validity %v: want 0 or more and less than TTL %v minus drift %v",
-			ErrConfig, l.minValidity, l.ttl, drift)
+			ErrConfig, l.MinValidity, l.TTL, drift)
 	}
 	if l.patience < 0 || l.patience > longest {
 		return fmt.Errorf("%w: outage timeout %v: want 0 to %v", ErrConfig, l.patience, longest)
@@ -94,20 +94,20 @@ func (s *settings) checkLock(l *lockSettings) error {
 	if l.maxHold < 0 {
 		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)
 	}
-	if l.minHold < 0 || l.minHold > longest {
-		return fmt.Errorf("%w: minimum hold %v: want 0 (none) to %v", ErrConfig, l.minHold, longest)
+	if l.MinHold < 0 || l.MinHold > longest {
+		return fmt.Errorf("%w: minimum hold %v: want 0 (none) to %v", ErrConfig, l.MinHold, longest)
 	}
-	if l.fixed {
+	if l.Fixed {
 		return nil
 	}
 	every := l.every()
-	if every <= 0 || every >= l.ttl {
+	if every <= 0 || every >= l.TTL {
 		return fmt.Errorf("%w: renewal every %v: want more than 0 and less than TTL %v (a third of it is usual)",
-			ErrConfig, every, l.ttl)
+			ErrConfig, every, l.TTL)
 	}
-	if useful := s.drift.Validity(l.ttl, 0) - hold.Margin(l.ttl); every >= useful {
+	if useful := s.drift.Validity(l.TTL, 0) - hold.Margin(l.TTL); every >= useful {
 		return fmt.Errorf("%w: renewal every %v comes too late: with TTL %v a lease lasts %v, which is the TTL minus drift %v and the time for the notice to its holder",
-			ErrConfig, every, l.ttl, useful, drift)
+			ErrConfig, every, l.TTL, useful, drift)
 	}
 	return nil
 }

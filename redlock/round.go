@@ -26,33 +26,9 @@ type round struct {
 	ls *lockSettings
 }
 
-// acquire makes one round of a caller that does not wait: see conclude. req has what the kind of
-// acquire adds, as a write vote to join.
-func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) (*Lease, error) {
-	if err := c.enter(ctx, l); err != nil {
-		return nil, err
-	}
-	defer c.lines.Leave()
-	a := c.newAttempt(ctx, l, ls, req)
-	a.Call.Send(c.masters.All)
-	r := round{&a, c, ls}
-	return r.conclude()
-}
-
-// enter counts a round of a caller that does not wait, until lines.Leave, or returns why no round may begin.
-func (c *Client) enter(ctx context.Context, l *protocol.Lock) error {
-	if ctx.Err() != nil {
-		return gaveUp(ctx, l, nil)
-	}
-	if err := c.over(); err != nil {
-		return err
-	}
-	return c.lines.Enter()
-}
-
-// enter is Client.enter that tells of the call if no round may begin.
+// enter is wait.Lines.Enter that tells of the call if no round may begin.
 func (m *Mutex) enter(ctx context.Context) error {
-	err := m.c.enter(ctx, m.l)
+	err := m.c.lines.Enter(ctx, m.l)
 	if err != nil {
 		m.tellAcquired(ctx, nil, err, m.c.began(), 0, false)
 	}
@@ -79,15 +55,6 @@ func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 		return ErrClosed
 	}
 	return nil
-}
-
-// newAttempt makes a round in which no master has been asked.
-func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
-	if req.Wait == nil || !req.Wait.Only { // that asks for places, and for no votes
-		c.stats.rounds.Add(1)
-	}
-	set := attempt.Settings{TTL: ls.ttl, MinValidity: ls.minValidity, MinHold: ls.minHold, Whole: ls.fixed}
-	return c.tries.Begin(ctx, l, set, req)
 }
 
 // conclude waits for the masters' answers when all were asked, for a caller that does not wait
@@ -141,7 +108,7 @@ func (r *round) grant(won *attempt.Won) *Lease {
 
 // terms are the settings that a hold needs.
 func (l *lockSettings) terms() hold.Terms {
-	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed, Kept: l.forOrder > 0 || l.adopted}
+	return hold.Terms{TTL: l.TTL, Every: l.every(), MaxHold: l.maxHold, MinHold: l.MinHold, Fixed: l.Fixed, Kept: l.forOrder > 0 || l.adopted}
 }
 
 // every is the renewal interval.
@@ -149,7 +116,7 @@ func (l *lockSettings) every() time.Duration {
 	if l.renewSet {
 		return l.renewEvery
 	}
-	return l.ttl / 3
+	return l.TTL / 3
 }
 
 // failed returns what a round found that gave no lease. waits says that its caller goes on waiting
@@ -168,7 +135,7 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 		err = c.roundError(r.Lock, b.Replies())
 	}
 	err.cut = r.Ctx.Err() != nil
-	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.ttl) &&
+	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.TTL) &&
 		r.Timeout < max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip())
 	return err
 }
@@ -234,7 +201,7 @@ func tryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
+			a := m.c.tries.Begin(ctx, m.l, m.ls.Settings, &reqs[i])
 			a.Ctx = bounded // the round has its whole time, and not a part of what is left: no other one may follow
 			r := round{&a, m.c, &m.ls}
 			r.Call.Send(m.c.masters.All)
@@ -289,12 +256,12 @@ func (w *waiter) Terms() wait.Terms {
 }
 
 func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
-	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, &protocol.Request{Wait: place})
+	a := w.m.c.tries.Begin(ctx, w.m.l, w.m.ls.Settings, &protocol.Request{Wait: place})
 	return &a
 }
 
 func (w *waiter) TakeOver(ctx context.Context, o *attempt.Offer) *attempt.Attempt {
-	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, o.Request())
+	a := w.m.c.tries.Begin(ctx, w.m.l, w.m.ls.Settings, o.Request())
 	return &a
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 type stats struct {
-	rounds, granted, panics atomic.Uint64
+	granted, panics atomic.Uint64
 }
 
 // Stats returns the client's counts. It does no I/O. The counts are read one after the other, so
@@ -20,7 +20,7 @@ func (c *Client) Stats() event.Stats {
 		return event.Stats{}
 	}
 	s := event.Stats{
-		Rounds:       c.stats.rounds.Load(),
+		Rounds:       c.tries.Rounds.Load(),
 		Granted:      c.stats.granted.Load(),
 		SecondRounds: c.tries.SecondRounds.Load(),
 		Extends:      c.renewer.Extends.Load(),

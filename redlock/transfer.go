@@ -100,15 +100,15 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 		return nil, err
 	}
 	defer c.lines.Leave()
-	m.ls.minHold, m.ls.adopted = 0, true // the lock rests already, since its grant
+	m.ls.MinHold, m.ls.adopted = 0, true // the lock rests already, since its grant
 	// The voucher's token is proposed for this attempt alone: nobody knows who wrote it, and what the client has seen stays for its life.
 	//
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	a := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder, Token: min(t.Token+1, counting.MaxToken)})
+	a := c.tries.Begin(ctx, m.l, m.ls.Settings, &protocol.Request{Kind: protocol.Adopt, From: t.Holder, Token: min(t.Token+1, counting.MaxToken)})
 	r := round{&a, c, &m.ls}
 	for i, state := range states {
-		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })
+		r.Call.Change(1<<i, func(req *protocol.Request) { req.Voted = state })
 	}
 	r.Call.Send(voters)
 	r.Call.Skip(c.masters.All &^ voters)

@@ -46,7 +46,6 @@ var larger = map[string]string{
 	"node/nodetest":                      "a Redis in memory: commands, keys, messages and Lua",
 	"node/redisnode.go redisNode":        "one master's lane: its fields are what one goroutine works with",
 	"redlock":                            "the face: half of it is documentation of public names",
-	"redlock/options.go lockSettings":    "settings: each flag says that an option was given",
 	"redlock/options.go settings":        "settings: each flag says that an option was given",
 }
 

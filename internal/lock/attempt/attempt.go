@@ -35,7 +35,8 @@ type Tries struct {
 	Client  string // its id, with which the ids of all holders begin
 	Tokens  counting.TokenSource
 
-	SecondRounds atomic.Uint64 // attempts that asked twice, for their token
+	Rounds       atomic.Uint64 // attempts that asked for votes
+	SecondRounds atomic.Uint64 // those that asked twice, for their token
 	attempts     atomic.Uint64
 }
 
@@ -44,7 +45,7 @@ type Settings struct {
 	TTL         time.Duration
 	MinValidity time.Duration // a grant needs more than that
 	MinHold     time.Duration // the lock rests for as long as that; 0: it does not
-	Whole       bool          // a grant needs the whole TTL of its votes, because nobody renews it
+	Fixed       bool          // nobody renews the lease: a grant needs the whole TTL of its votes
 }
 
 // Attempt is one acquire on its way (docs/internals/algorithm.md).
@@ -101,6 +102,9 @@ func (t *Tries) Begin(ctx context.Context, l *protocol.Lock, set Settings, req *
 	m := t.Masters
 	a := Attempt{t: t, Ctx: ctx, Lock: l, set: set, Holder: t.nextHolder(), Start: m.Clock.Elapsed(), Timeout: m.RoundTimeout(ctx, set.TTL)}
 	a.Asked = a.Start
+	if req.Wait == nil || !req.Wait.Only { // that asks for places, and for no votes
+		t.Rounds.Add(1)
+	}
 	if req.Kind == 0 {
 		req.Kind = protocol.Acquire
 	}
@@ -148,7 +152,7 @@ func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, 
 	from, since, until := lasts(a.Call, m.Need, stand, a.Start, full)
 	short := until-from < full
 	handed := stand&a.Call.Handed() != 0 // such votes have begun before, with a sign of life
-	if until-now <= set.MinValidity || now-since > grant.Late(full)-m.Drift.Constant || (short || handed) && set.Whole || a.Ctx.Err() != nil {
+	if until-now <= set.MinValidity || now-since > grant.Late(full)-m.Drift.Constant || (short || handed) && set.Fixed || a.Ctx.Err() != nil {
 		return won, false
 	}
 	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, Start: a.Start, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true

@@ -59,9 +59,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 		return was
 	}
 	call := m.Call(m.Need, &req)
-	for rest := set &^ mayHand; rest != 0; rest &= rest - 1 {
-		call.Change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
-	}
+	call.Change(set&^mayHand, func(r *protocol.Request) { r.Hand = 0 })
 	defer call.Done()
 	var v counting.Verdict
 	o := attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}

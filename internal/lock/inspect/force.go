@@ -113,7 +113,7 @@ func (a *Asker) force(ctx context.Context, f *force) error {
 		Deadline: now + max(f.lives, f.rest.Left+a.Drift.Of(f.rest.Left))})
 	defer release.Done()
 	for i, rester := range f.lifts {
-		release.Change(i, func(r *protocol.Request) { r.Lift = cmp.Or(rester, f.rest.Field, holder) })
+		release.Change(1<<i, func(r *protocol.Request) { r.Lift = cmp.Or(rester, f.rest.Field, holder) })
 	}
 	bar.Send(a.Masters.All)
 	release.Send(a.Masters.All)

@@ -110,11 +110,16 @@ func (q *Call) ClearWoken(set uint64) {
 	q.mu.Unlock()
 }
 
-// Change has the op to master i, which is not under way, ask for something else than the others.
-func (q *Call) Change(i int, to func(*protocol.Request)) {
+// Change has the ops to the masters in the set, which are not under way, ask for something else than the others.
+func (q *Call) Change(set uint64, to func(*protocol.Request)) {
+	if set == 0 {
+		return
+	}
 	req := q.req
 	to(&req)
-	q.ops[i].Request = &req
+	for ; set != 0; set &= set - 1 {
+		q.ops[bits.TrailingZeros64(set)].Request = &req
+	}
 }
 
 // retryLocked sends the op to master i again, if that can still change the verdict. It submits
@@ -125,7 +130,7 @@ func (q *Call) retryLocked(i int) bool {
 		return false
 	}
 	q.woken &^= bit
-	q.Change(i, func(r *protocol.Request) {
+	q.Change(bit, func(r *protocol.Request) {
 		again := *r.Wait
 		again.Again = true // the holder has a place in this master's queue
 		r.Wait = &again
@@ -162,7 +167,7 @@ func (q *Call) Receive(op *protocol.Op) {
 	if q.m.Voted != nil && (op.Kind == protocol.Acquire || q.instead != nil && op.Reply.Outcome != protocol.Absent) {
 		q.m.Voted(op.Index, q.req.Lock, &op.Reply)
 	}
-	if q.req.Wait != nil {
+	if q.req.Wait != nil && op.Reply.Outcome != protocol.Granted { // who granted keeps no place
 		op.Reply.State = q.m.Nodes[op.Index].VotingState()
 	}
 	q.mu.Lock()

@@ -3,6 +3,7 @@
 package wait
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -66,13 +67,15 @@ func (w *Lines) ticketLocked() int64 {
 	return waiting.Ticket(now, w.ahead)
 }
 
-// Enter counts a round of a caller that does not wait, until Leave. It returns the error of the
-// call if the client is over.
-func (w *Lines) Enter() error {
+// Enter counts a round for l of a caller that does not wait, until Leave. It returns the error of the call if ctx is done or the client is over.
+func (w *Lines) Enter(ctx context.Context, l *protocol.Lock) error {
+	if ctx.Err() != nil {
+		return w.GaveUp(ctx, l, nil)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return w.Over()
+	if err := w.Over(); err != nil { // as it is once the lines are closed
+		return err
 	}
 	w.callers.Add(1)
 	return nil

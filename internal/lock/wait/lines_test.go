@@ -388,7 +388,7 @@ func TestClose_allCallersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		callers := []*caller{w.lock(t.Context()), w.lock(t.Context())}
-		if err := w.lines.Enter(); err != nil {
+		if err := w.lines.Enter(t.Context(), lockX); err != nil {
 			t.Error(err)
 		}
 		w.mu.Lock()
@@ -415,7 +415,7 @@ func TestClose_allCallersEnd(t *testing.T) {
 		if !late.ended() || !errors.Is(late.err, errOver) || late.turn != nil {
 			t.Errorf("after Close: %v, joined %v", late.err, late.turn != nil)
 		}
-		if err := w.lines.Enter(); !errors.Is(err, errOver) {
+		if err := w.lines.Enter(t.Context(), lockX); !errors.Is(err, errOver) {
 			t.Errorf("Enter after Close: %v", err)
 		}
 	})
