@@ -31,7 +31,7 @@ hunt: setup
 	$(GATE) hunt -budget $(or $(BUDGET),10m) -only "$(ONLY)"
 
 # Hours of faults, long variants of tests, fuzz, mutants of the source, then a hunt. It ends with what it did and did not reach.
-# Again with the same DIR it goes on where it was. make soak BUDGET=8h DIR=soak
+# Again with the same DIR, BUDGET and sources it goes on where it was. make soak BUDGET=8h DIR=soak
 soak: setup
 	$(GATE) soak -budget $(or $(BUDGET),1h) -dir $(or $(DIR),soak)
 

@@ -77,7 +77,7 @@ func TestSoakPart_onlySkips_hasNotPassed(t *testing.T) {
 		{"TestGood", "passed         TestGood, ", true},
 		{"TestAbsent", "skipped        TestAbsent: nothing was judged (no test ran)", false},
 	} {
-		note, err := g.soakPart(t.Context(), part{test.name, 1, goTest(needs.TierSoak, "-run", "^"+test.name+"$", "./a")}, time.Minute, dir)
+		note, err := g.soakPart(t.Context(), part{test.name, 1, goTest(needs.TierSoak, "-run", "^"+test.name+"$", "./a")}, time.Minute, options{dir: dir})
 		must(t, err)
 		if _, err := os.Stat(filepath.Join(dir, test.name+".passed")); !strings.HasPrefix(note, test.says) || (err == nil) != test.passed {
 			t.Errorf("%q, and the mark of a part that passed: %v", note, err)

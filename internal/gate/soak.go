@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,27 +28,27 @@ type part struct {
 }
 
 // soak runs what takes hours within a budget: chaos on real masters with each persistence, mutants of the source, the long variants of tests,
-// fuzz, and a hunt with what is left. A part that has passed in the same folder before is not run again. It ends with what it did and did not reach.
+// fuzz, and a hunt with what is left. A part that has passed in the same folder before is not run again, if sources and budget are the same. It ends with what it did
+// and did not reach.
 func (g *gate) soak(ctx context.Context, o options) (green bool, err error) {
-	dir := o.dir
-	if dir == "" {
-		dir = filepath.Join(g.root, "soak")
+	if o.dir == "" {
+		o.dir = filepath.Join(g.root, "soak")
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return false, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return false, err
 	}
 	end := time.Now().Add(o.budget)
-	parts := g.soakParts(o.budget, dir)
+	parts := g.soakParts(o.budget, o.dir)
 	var report []string
 	for i, p := range parts {
 		left := 0.0
 		for _, q := range parts[i:] {
 			left += q.share
 		}
-		note, err := g.soakPart(ctx, p, time.Duration(float64(time.Until(end))*p.share/(left+huntShare)), dir)
+		note, err := g.soakPart(ctx, p, time.Duration(float64(time.Until(end))*p.share/(left+huntShare)), o)
 		if err != nil {
 			return false, err
 		}
@@ -64,7 +66,7 @@ func (g *gate) soak(ctx context.Context, o options) (green bool, err error) {
 	green = g.res.print("soak") && ctx.Err() == nil
 	text := strings.Join(report, "\n") + "\n"
 	g.res.say("\n%s", text)
-	return green, os.WriteFile(filepath.Join(dir, "report.txt"), []byte(text), 0o644)
+	return green, os.WriteFile(filepath.Join(o.dir, "report.txt"), []byte(text), 0o644)
 }
 
 // huntShare is what the hunt gets of the budget at the least.
@@ -110,15 +112,16 @@ func runsIn(text string) (runs string) {
 var saidRuns = regexp.MustCompile(`replay\.go:\d+: (\d+ runs)\n|\.go:\d+: (\S+ of \S+0s)\n`)
 
 // soakPart runs one part for at most limit, and returns its line of the report. What it says is in a log of its own.
-func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir string) (string, error) {
-	passed := filepath.Join(dir, p.name+".passed")
-	if _, err := os.Stat(passed); err == nil {
+func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, o options) (string, error) {
+	passed := filepath.Join(o.dir, p.name+".passed")
+	now := g.tested(ctx, o)
+	if before, err := os.ReadFile(passed); err == nil && now != "" && string(before) == now {
 		return fmt.Sprintf("passed before  %s", p.name), nil
 	}
 	if ctx.Err() != nil || limit < time.Second {
 		return fmt.Sprintf("not reached    %s", p.name), nil
 	}
-	log, err := os.Create(filepath.Join(dir, p.name+".log"))
+	log, err := os.Create(filepath.Join(o.dir, p.name+".log"))
 	if err != nil {
 		return "", err
 	}
@@ -149,5 +152,31 @@ func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir st
 	case judged == 0:
 		return fmt.Sprintf("skipped        %s: nothing was judged (%s)", p.name, why), nil
 	}
-	return fmt.Sprintf("passed         %s, %s", p.name, took), os.WriteFile(passed, nil, 0o644)
+	return fmt.Sprintf("passed         %s, %s", p.name, took), os.WriteFile(passed, []byte(now), 0o644)
+}
+
+// tested says what a part tests now: the commit, a hash of what is not committed, and the budget, of which each part has its share. It is empty
+// if git cannot say, as outside a checkout. Files that git ignores, and those of the soak itself, do not count.
+func (g *gate) tested(ctx context.Context, o options) string {
+	hash := sha256.New()
+	var texts []string
+	for _, args := range [][]string{{"rev-parse", "HEAD"}, {"diff", "--binary", "--no-ext-diff", "HEAD"}, {"ls-files", "-z", "--others", "--exclude-standard"}} {
+		git := exec.CommandContext(ctx, "git", args...)
+		git.Dir = g.root
+		text, err := git.Output()
+		if err != nil {
+			return ""
+		}
+		texts = append(texts, string(text))
+	}
+	fmt.Fprintf(hash, "%d %s", len(texts[1]), texts[1])
+	for name := range strings.SplitSeq(texts[2], "\x00") {
+		path := filepath.Join(g.root, name)
+		if name == "" || strings.HasPrefix(path, o.dir+string(filepath.Separator)) {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(hash, "%q %d %v %s", name, len(text), err, text)
+	}
+	return fmt.Sprintf("commit %schanges %x\nbudget %v\n", texts[0], hash.Sum(nil), o.budget)
 }
