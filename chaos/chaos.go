@@ -59,7 +59,7 @@ type Config struct {
 	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute
 	Min         *check.Minimums     // what the run must have done; default see Minimums
 	Replay      string              // the command that repeats the run, for the record
-	Out         io.Writer           // receives a few lines about Docker and the servers; nil discards them
+	Out         io.Writer           // receives a few lines about Docker, the servers and an interruption; nil discards them
 	Progress    func(Progress)      // called a few times a second, from one goroutine; may be nil
 	Report      func(Outcome) error // called with the outcome, whatever the verdict; may be nil
 }
@@ -130,6 +130,7 @@ const nodeTimeout = redlock.DefaultNodeTimeout
 // the masters could not be started, or ctx ended. A violation is not an error: see Result.Violations. If the run does not come to its end,
 // for example because a client crashes, hangs, or a fault cannot be healed, Run checks what was recorded, and Violations says why. A Result
 // and an error are both returned if the run was judged, and then Config.Report failed or something that the run made could not be removed.
+// In the error there is a LeftError for what could not be removed.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
@@ -148,10 +149,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	defer r.remove() // also when something panics
 	h, err := r.real(ctx)
 	if err != nil {
-		return nil, errors.Join(err, r.remove())
+		return nil, err
 	}
 	res, err := r.judge(ctx, h)
-	return res, errors.Join(err, r.remove())
+	return res, errors.Join(err, left(r.remove()))
 }
 
 // judge checks what was recorded, as chaos check does it, and reports it.

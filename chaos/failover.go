@@ -207,7 +207,7 @@ func (s *stage) close() error {
 // play starts a stage and runs the events for one lock.
 func (e *failover) play(ctx context.Context, lock string, masters int, opts ...redlock.Option) (err error) {
 	s := &stage{}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, left(s.close())) }()
 	if s.cluster, err = cluster.Open(ctx, cluster.Config{Driver: e.cfg.Driver, Image: e.cfg.Image, Masters: masters, Out: e.cfg.Out}); err != nil {
 		return err
 	}

@@ -48,19 +48,24 @@ type run struct {
 	logs           map[string][]byte // of masters and clients, by name
 }
 
-// real runs against real masters and removes them afterwards. What was recorded is in r.dir, which remove removes.
+// real runs against real masters and removes them afterwards. What was recorded is in r.dir, which remove removes. After an error nothing is
+// left, or a LeftError says what is.
 func (r *run) real(ctx context.Context) (history.Source, error) {
 	if err := preflight(r.cfg.Masters, r.cfg.Clients); err != nil {
 		return nil, err
 	}
 	defer r.close() // also when something panics
 	files, err := r.record(ctx)
-	if err := errors.Join(err, r.close()); err != nil && (files == nil || ctx.Err() != nil) {
-		return nil, err
-	} else if err != nil {
+	if ctx.Err() != nil && r.claimed {
+		fmt.Fprintf(r.cfg.Out, "interrupted: cleaning up: deleting the keys of the run from your masters, for %v at most\n", leaveTime)
+	}
+	closed := r.close()
+	if all := errors.Join(err, closed); all != nil && (files == nil || ctx.Err() != nil) {
+		return nil, errors.Join(err, left(errors.Join(closed, r.remove())))
+	} else if all != nil {
 		// What was recorded is judged all the same, and the run has failed.
-		all := files.Run()
-		all.Findings = append(all.Findings, history.Finding{At: history.Now(), Detail: err.Error()})
+		h := files.Run()
+		h.Findings = append(h.Findings, history.Finding{At: history.Now(), Detail: all.Error()})
 	}
 	return files, nil
 }
@@ -291,6 +296,19 @@ const foreignLocks = 8
 // think is how long a worker pauses between two locks. Some 30 workers then keep two cores half busy. With busier cores the scheduler
 // would decide which client waits; with this pause the faults decide.
 const think = 5 * time.Millisecond
+
+// A LeftError says what a run could not stop or remove.
+type LeftError struct{ error }
+
+func (e LeftError) Unwrap() error { return e.error }
+
+// left makes a LeftError of what close and remove return.
+func left(err error) error {
+	if err == nil {
+		return nil
+	}
+	return LeftError{err}
+}
 
 // close stops and removes everything that the run started, but not the history. It goes on after an error and joins the errors.
 func (r *run) close() error {

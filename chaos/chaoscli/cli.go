@@ -76,6 +76,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &console{out, stderr}
 	err := start(ctx, c, args)
 	var usage usageError
+	var left chaos.LeftError
 	unwritten := interrupt.Unwritten(ctx)
 	switch {
 	case err == nil && unwritten == nil:
@@ -91,6 +92,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "redlock-bench chaos: interrupted; nothing was judged. Run it again, or for a shorter --duration")
 	default:
 		fmt.Fprintf(stderr, "redlock-bench chaos: %v\n", err)
+		return exitNothing
+	}
+	if errors.As(err, &left) {
+		fmt.Fprintf(stderr, "redlock-bench chaos: could not clean up: %v\n", left)
 	}
 	return exitNothing
 }

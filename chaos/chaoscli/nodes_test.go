@@ -9,6 +9,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -54,6 +57,49 @@ func TestRun_nodes_saysWhatItWillDo(t *testing.T) {
 	servers[1].Close()
 	if code, _, stderr = cli(t, t.Context(), nodes...); code != exitNothing || strings.Contains(stderr, password) {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// What an interrupted run cannot remove is said, and that it removes something, which can take a minute.
+func TestRun_nodesInterrupted_saysWhatIsLeft(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
+	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+		urls = append(urls, "redis://"+s.Addr())
+	}
+	watch := redis.NewClient(&redis.Options{Addr: servers[0].Addr(), DisableIdentity: true})
+	t.Cleanup(func() { _ = watch.Close() })
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	killed := make(chan error, 1)
+	go func() {
+		defer interrupt()
+		for end := time.Now().Add(time.Minute); watch.DBSize(ctx).Val() < 5 && time.Now().Before(end); { // the record, and some locks
+			time.Sleep(10 * time.Millisecond)
+		}
+		killed <- servers[2].Kill()
+	}()
+	code, _, stderr := cli(t, ctx, "--nodes", strings.Join(urls, ","), "--yes", "--seed", "7", "--duration", "5m", "--nemesis", "waiter-storm")
+	if err := <-killed; err != nil {
+		t.Fatal(err)
+	}
+	if code != exitNothing {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		"interrupted: cleaning up: deleting the keys of the run from your masters, for 1m0s at most\n",
+		"redlock-bench chaos: interrupted; nothing was judged",
+		"redlock-bench chaos: could not clean up: chaos: delete redlock:node and the keys *redlock-chaos-7:* on " + servers[2].Addr() + ": ",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("it does not say %q: %s", want, stderr)
+		}
 	}
 }
 

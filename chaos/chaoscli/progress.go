@@ -5,11 +5,13 @@ package chaoscli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/termline"
 )
 
 // legend explains the line of progress. It is printed once.
@@ -17,6 +19,17 @@ const legend = "masters: + votes, r recovers, . does not answer"
 
 // maxLine is the longest line that fits a terminal.
 const maxLine = 79
+
+// above is a writer of lines that appear above the line of progress, which comes again with the next look.
+type above struct {
+	progress *termline.Line
+	w        io.Writer
+}
+
+func (a above) Write(b []byte) (int, error) {
+	a.progress.Clear()
+	return a.w.Write(b)
+}
 
 // line says how many locks were granted, which client had the hot lock last, which masters vote and which nemeses are striking. If their
 // names do not fit the line, it ends with how many more they are.

@@ -272,7 +272,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	}
 	defer f.files.close()
 	p := termline.New(c.err)
-	cfg.Out, cfg.Replay = c.err, f.replay(cfg.Driver, cfg.Seed)
+	cfg.Out, cfg.Replay = above{p, c.err}, f.replay(cfg.Driver, cfg.Seed)
 	cfg.Progress = func(now chaos.Progress) { p.Show("%s", line(now, f.duration)) }
 	cfg.Report = func(o chaos.Outcome) (err error) {
 		p.Clear()
