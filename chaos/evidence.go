@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,12 +19,29 @@ import (
 // EvidenceVar is the environment variable that names the folder for the folders of failed runs. Without it that is the current one.
 const EvidenceVar = "REDLOCK_EVIDENCE"
 
-// EvidenceDir returns the folder for the evidence of a failed run with this seed.
-func EvidenceDir(seed uint64) string {
-	return filepath.Join(os.Getenv(EvidenceVar), fmt.Sprintf("chaos-failed-%d", seed))
+// EvidenceDir makes a folder for the evidence of a failed run with this seed: chaos-failed-SEED, or with -2, -3 and so on behind it. It never
+// returns one that was there before, which has the evidence of another run.
+func EvidenceDir(seed uint64) (string, error) {
+	under := os.Getenv(EvidenceVar)
+	if under != "" {
+		if err := os.MkdirAll(under, 0o755); err != nil {
+			return "", fmt.Errorf("chaos: evidence: %w", err)
+		}
+	}
+	first := filepath.Join(under, fmt.Sprintf("chaos-failed-%d", seed))
+	dir := first
+	for n := 2; ; n++ {
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			return dir, nil
+		} else if !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("chaos: evidence: %w", err)
+		}
+		dir = fmt.Sprintf("%s-%d", first, n)
+	}
 }
 
-// Keep makes the folder dir for what a failed run leaves: report.html, history.jsonl, result.json, and a file with the log of each master and
+// Keep makes the folder dir, if it is not there, for what a failed run leaves: report.html, history.jsonl, result.json, and a file with the log of each master and
 // each client that wrote to its stderr. It goes on after an error and joins the errors.
 func (o Outcome) Keep(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -52,10 +70,13 @@ func (o Outcome) Keep(dir string) error {
 
 // keepUnread keeps the history files of a run, of which err says that they cannot be read. It returns err with the names that they have now.
 func (r *run) keepUnread(err error) error {
-	kept := EvidenceDir(r.cfg.Seed)
+	kept, dirErr := EvidenceDir(r.cfg.Seed)
+	if dirErr != nil {
+		return errors.Join(err, dirErr)
+	}
 	said := strings.ReplaceAll(err.Error(), r.dir, kept)
 	paths, globErr := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
-	errs := []error{globErr, os.MkdirAll(kept, 0o755)}
+	errs := []error{globErr}
 	for _, path := range paths {
 		name := filepath.Base(path)
 		b, err2 := os.ReadFile(path)

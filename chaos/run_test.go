@@ -66,7 +66,7 @@ func heldOnce(t testing.TB, cfg Config) *Result {
 	t.Logf("seed %d", cfg.Seed)
 	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+5*time.Minute)
 	defer cancel()
-	evidence := filepath.Join(cmp.Or(os.Getenv(EvidenceVar), os.TempDir()), fmt.Sprintf("chaos-failed-%d", cfg.Seed))
+	t.Setenv(EvidenceVar, cmp.Or(os.Getenv(EvidenceVar), os.TempDir()))
 	t.Setenv("TMPDIR", t.TempDir())
 	cfg.Out = t.Output()
 	var out Outcome
@@ -75,6 +75,10 @@ func heldOnce(t testing.TB, cfg Config) *Result {
 		sameFromFile(t, o)
 		if o.Result.Held() {
 			return nil
+		}
+		evidence, err := EvidenceDir(cfg.Seed)
+		if err != nil {
+			return err
 		}
 		t.Logf("evidence: %s", evidence)
 		return o.Keep(evidence)

@@ -427,10 +427,13 @@ func TestKeep_failedRun_oneFolder(t *testing.T) {
 	res := &chaos.Result{Seed: 5, Violations: []chaos.Violation{{Checker: "harness", Detail: "client c1 ended"}}}
 	h := &history.History{Header: history.Header{Seed: 5, Masters: 3, TTL: time.Second}}
 	logs := map[string][]byte{"n1": []byte("Ready"), "c1": []byte("panic"), "../../n2": []byte("out")}
-	var stderr bytes.Buffer
-	err := keep(&console{out: io.Discard, err: &stderr}, chaos.EvidenceDir(5), chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
-	if err != nil || !strings.Contains(stderr.String(), "evidence: chaos-failed-5 ") {
-		t.Errorf("error %v, and printed: %s", err, stderr.String())
+	for _, dir := range []string{"chaos-failed-5", "chaos-failed-5-2", "chaos-failed-5-3"} { // the same seed again, with other evidence
+		var stderr bytes.Buffer
+		err := keep(&console{out: io.Discard, err: &stderr}, 5, chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
+		if err != nil || !strings.Contains(stderr.String(), "evidence: "+dir+" ") {
+			t.Errorf("error %v, and printed: %s", err, stderr.String())
+		}
+		logs["n1"] = []byte("of another run")
 	}
 	for file, want := range map[string]string{
 		"report.html": "</html>", "history.jsonl": `"seed":5`, "result.json": "client c1 ended", "n1.log": "Ready", "c1.log": "panic", "n2.log": "out",

@@ -81,8 +81,12 @@ func (f *files) nameMissing(base string) {
 }
 
 // keep keeps the evidence of a failed run, and prints where. The files that the command line named are written as well.
-func keep(c *console, dir string, o chaos.Outcome) error {
-	if err := o.Keep(dir); err != nil {
+func keep(c *console, seed uint64, o chaos.Outcome) error {
+	dir, err := chaos.EvidenceDir(seed)
+	if err == nil {
+		err = o.Keep(dir)
+	}
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.err, "evidence: %s has the report, the history, and the logs of masters and clients\n", dir)

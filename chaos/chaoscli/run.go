@@ -277,7 +277,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	cfg.Report = func(o chaos.Outcome) (err error) {
 		p.Clear()
 		if !o.Result.Held() {
-			err = keep(c, chaos.EvidenceDir(cfg.Seed), o)
+			err = keep(c, cfg.Seed, o)
 		}
 		return errors.Join(err, f.files.write(c, o.Result, o.History, o.Checks, nil))
 	}

@@ -255,7 +255,7 @@ func (g *gate) serverStage() (stage, error) {
 		chaos := []string{"go", "run", "./cmd/redlock-bench", "chaos", "--servers", list}
 		s.commands = append(s.commands,
 			command{name: "chaos on masters of all versions", args: append(slices.Clone(chaos), "--duration", "15s", "--seed", "1")},
-			command{name: "masters that are upgraded", args: append(slices.Clone(chaos), "--nemesis", "upgrade-server", "--persistence", "everysec", "--duration", "8s", "--seed", "1")})
+			command{name: "masters that are upgraded", args: append(slices.Clone(chaos), "--nemesis", "upgrade-server", "--persistence", "everysec", "--duration", "8s", "--seed", "2")})
 	}
 	return s, nil
 }
