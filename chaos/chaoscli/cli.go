@@ -154,11 +154,16 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written")
 }
 
-// parseDriver reads --driver.
-func parseDriver(s string) (cluster.Driver, error) {
-	switch d := cluster.Driver(s); d {
+// parseDriver reads --driver. image and servers are what --image and --servers say.
+func parseDriver(s, image, servers string) (cluster.Driver, error) {
+	d := cluster.Driver(s)
+	switch d {
 	case cluster.Auto, cluster.Docker, cluster.Process, chaos.Sim:
-		return d, nil
+	default:
+		return "", usagef("--driver %q: want docker, process or sim", s)
 	}
-	return "", usagef("--driver %q: want docker, process or sim", s)
+	if image != "" && d != chaos.Sim && (d == cluster.Process || servers != "") {
+		return "", usagef("--image %s: only --driver docker runs an image: leave it out, or --driver process and --servers", image)
+	}
+	return d, nil
 }

@@ -27,7 +27,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 	out.define(fs)
 	fs.Lookup("history").Usage = "`FILE` for the history. \"chaos check\" judges it as a run, and ends with 1: two of the locks have two holders"
 	return func(ctx context.Context, c *console, _ []string) error {
-		d, err := parseDriver(driver)
+		d, err := parseDriver(driver, image, "")
 		if err == nil && d == chaos.Sim {
 			err = usagef("--driver sim: the experiment needs masters and a replica that are real: docker or process")
 		}

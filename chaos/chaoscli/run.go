@@ -81,7 +81,7 @@ func (f *runFlags) config() (chaos.Config, error) {
 	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Mutant: f.mutant,
 		AtOnce: f.atOnce, TTL: f.ttl, MaxTTL: f.maxTTL, LeastFaults: f.leastFaults, LeastLocks: f.leastLocks}
 	var err error
-	if cfg.Driver, err = parseDriver(f.driver); err != nil {
+	if cfg.Driver, err = parseDriver(f.driver, f.image, f.servers); err != nil {
 		return cfg, err
 	}
 	switch f.persistence {

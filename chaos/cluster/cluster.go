@@ -35,7 +35,7 @@ import (
 type Driver string
 
 const (
-	Auto    Driver = "" // Docker if an engine answers, else Process
+	Auto    Driver = "" // Docker if an engine answers or Config.Image is set, else Process
 	Docker  Driver = "docker"
 	Process Driver = "process"
 )
@@ -178,7 +178,7 @@ func (c *Cluster) choose(ctx context.Context) (driver, error) {
 		return c.processes("as asked")
 	case Docker, Auto:
 		d, err := openDocker(ctx, c.cfg)
-		if c.cfg.Driver == Auto && errors.Is(err, leftover.ErrNoEngine) {
+		if c.cfg.Driver == Auto && c.cfg.Image == "" && errors.Is(err, leftover.ErrNoEngine) {
 			return c.processes(err.Error())
 		}
 		if err != nil {

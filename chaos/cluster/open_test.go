@@ -43,6 +43,12 @@ func TestOpen_noEngine_namesRemedy(t *testing.T) {
 	wantRefused(t, Config{Driver: Docker}, leftover.ErrNoEngine, "dockerd")
 }
 
+// An image that was asked for is not replaced by the redis-server in PATH.
+func TestOpen_autoWithImage_noEngine_refused(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+	wantRefused(t, Config{Masters: 1, Image: "redis:7"}, leftover.ErrNoEngine, "dockerd")
+}
+
 func TestOpen_remoteEngine_namesRemedy(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
 	wantRefused(t, Config{Driver: Docker}, leftover.ErrNoEngine, "unset DOCKER_HOST")
