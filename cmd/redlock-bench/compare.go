@@ -23,7 +23,7 @@ turns, so that the machine is the same for both:
 
   for i in 1 2 3 4 5 6 7 8 9 10; do
     ./old latency --json - >>old.json; ./new latency --json - >>new.json
-  done 2>/dev/null
+  done
   redlock-bench compare old.json new.json
 
   old, new   the median of all runs
@@ -36,6 +36,9 @@ turns, so that the machine is the same for both:
              that did not change one is below 0.05.
 
 If each file has one run, rates are compared turn by turn: marked with *.
+
+Notes say what went wrong in the runs: errors, leases that were lost, two
+holders of a lock at once. The exit code is 1 if there were two holders.
 `
 
 // comparison compares what was measured before with what was measured after.
@@ -82,6 +85,9 @@ func (c *comparison) run(_ context.Context, o output) error {
 	}
 	for _, note := range notes {
 		text.Paragraph(o.out, "note", note)
+	}
+	if compare.Overlaps(before)+compare.Overlaps(after) > 0 {
+		return errViolation
 	}
 	if len(cells) == 0 {
 		return usageError{errors.New("the two files have no cell in common")}

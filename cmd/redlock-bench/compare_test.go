@@ -65,6 +65,48 @@ func TestCompare_oneRun_saysSo(t *testing.T) {
 	}
 }
 
+// What went wrong in the runs of a build is said, and two holders at once end the command as they ended the run.
+func TestCompare_runsWithFaults_noted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := func(name, overlaps string) string {
+		const one = `{"command":"contention","masters":5,"cells":[{"waiters":8,"clients":1,"overlaps":%s,"lost":2,"errors":1}]}` + "\n" +
+			`{"command":"latency","masters":5,"cells":[{"callers":4,"errors":3,"floor":{"errors":4}}]}` + "\n" +
+			`{"command":"outage","masters":5,"cells":[{"phase":"killed","errors":5}],"outage":{"failed":["a lock is never granted again"]}}` + "\n"
+		must(t, os.WriteFile(name, fmt.Appendf(nil, one+one, overlaps, overlaps), 0o600))
+		return name
+	}
+	good, faulty := runsFile(t, 1, 1), file("faulty", "0")
+	for _, tc := range []struct {
+		name, old, new string
+		code           int
+		says           []string
+	}{
+		{"none", good, good, exitOK, nil},
+		{"without overlaps", faulty, faulty, exitOK, []string{
+			"old: contention, 8 waiters of 1 client, held 0 ms: leases lost, whose holders outlived their validity: 4", "new: contention, 8 waiters of 1 client, held 0 ms: errors: 2",
+			"old: latency, 4 callers: errors: 6", "old: latency, 4 callers, floor: errors: 8", "old: outage, killed: errors: 10", "new: outage: does not hold, in runs: a lock is never granted again: 2",
+		}},
+		{"overlaps of the old", file("twice", "3"), faulty, exitViolation, []string{"old: contention, 8 waiters of 1 client, held 0 ms: VIOLATION: times that two holders had the lock at once: 6"}},
+		{"overlaps of the new", faulty, "twice", exitViolation, []string{"new: contention, 8 waiters of 1 client, held 0 ms: VIOLATION"}},
+		{"no cell in common", good, "twice", exitViolation, []string{"new: contention, 8 waiters of 1 client, held 0 ms: VIOLATION"}},
+	} {
+		code, stdout, stderr := bench(t, "compare", tc.old, tc.new)
+		tidy(t, stdout)
+		if code != tc.code || stderr != "" {
+			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, stderr)
+		}
+		said := strings.Join(strings.Fields(stdout), " ")
+		for _, want := range tc.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: no %q in\n%s", tc.name, want, stdout)
+			}
+		}
+		if strings.Contains(said, "errors") && tc.says == nil {
+			t.Errorf("%s: %s", tc.name, stdout)
+		}
+	}
+}
+
 func TestCompare_badFiles_exit2(t *testing.T) {
 	t.Chdir(t.TempDir())
 	good, other, page := runsFile(t, 1, 1), "other.json", "page.html"

@@ -50,7 +50,8 @@ func (r Row) Change() float64 {
 // Differs reports whether the difference is more than noise.
 func (r Row) Differs() bool { return r.P < Significant }
 
-// Compare compares the cells that both have, in the order in which the old ones have them. Notes say what makes the comparison doubtful.
+// Compare compares the cells that both have, in the order in which the old ones have them. Notes say what makes the comparison doubtful, and what went wrong in
+// the runs.
 func Compare(before, after []*results.Result, confidence float64) (cells []Cell, notes []string) {
 	a, b := collect(before), collect(after)
 	single := len(before) == 1 && len(after) == 1
@@ -66,7 +67,7 @@ func Compare(before, after []*results.Result, confidence float64) (cells []Cell,
 			notes = append(notes, "only the new results have "+name)
 		}
 	}
-	notes = append(notes, differences(before, after)...)
+	notes = slices.Concat(notes, a.wrong("old"), b.wrong("new"), differences(before, after))
 	switch {
 	case single:
 		notes = append(notes, "one run each: rates are compared turn by turn, which shows the noise within a run and not that between runs. Measure ten times each, in turns, to be sure")
@@ -74,6 +75,18 @@ func Compare(before, after []*results.Result, confidence float64) (cells []Cell,
 		notes = append(notes, fmt.Sprintf("%d and %d runs: an interval of 95 %% needs six values", len(before), len(after)))
 	}
 	return cells, notes
+}
+
+// Overlaps counts how often two holders had a lock at once in the runs.
+func Overlaps(all []*results.Result) (n int) {
+	for _, r := range all {
+		for _, cell := range r.Cells {
+			if c, ok := cell.(*results.ContentionCell); ok {
+				n += c.Overlaps
+			}
+		}
+	}
+	return n
 }
 
 func cellOf(name string, a, b *samples, single bool, confidence float64) Cell {
@@ -121,10 +134,27 @@ func (s *samples) addTurns(figure string, turns []float64) {
 	s.turns[figure] = append(s.turns[figure], turns...)
 }
 
-// collection is the cells of some results by name.
+// collection is the cells of some results by name, and what went wrong in them.
 type collection struct {
-	order []string
-	cells map[string]*samples
+	order  []string
+	cells  map[string]*samples
+	faults []string // what went wrong, such as "latency, 4 callers: errors", in the order in which it was seen
+	counts map[string]int
+}
+
+func (c *collection) fault(what string, n int) {
+	if n > 0 && c.counts[what] == 0 {
+		c.faults = append(c.faults, what)
+	}
+	c.counts[what] += n
+}
+
+// wrong is a note for each thing that went wrong in all runs of a build.
+func (c *collection) wrong(build string) (notes []string) {
+	for _, what := range c.faults {
+		notes = append(notes, fmt.Sprintf("%s: %s: %d", build, what, c.counts[what]))
+	}
+	return notes
 }
 
 func (c *collection) cell(name string) *samples {
@@ -136,7 +166,7 @@ func (c *collection) cell(name string) *samples {
 }
 
 func collect(all []*results.Result) *collection {
-	c := &collection{cells: map[string]*samples{}}
+	c := &collection{cells: map[string]*samples{}, counts: map[string]int{}}
 	for _, r := range all {
 		for _, cell := range r.Cells {
 			switch cell := cell.(type) {
@@ -150,6 +180,9 @@ func collect(all []*results.Result) *collection {
 		}
 		if r.Outage != nil {
 			c.cell("outage, the master that returned").addIf("votes again s", r.Outage.Votes)
+			for _, what := range r.Outage.Failed {
+				c.fault("outage: does not hold, in runs: "+what, 1)
+			}
 		}
 	}
 	return c
@@ -160,10 +193,13 @@ func (c *collection) latency(cell *results.LatencyCell, hurt string) {
 	if hurt != "" {
 		name += ", a master hurt (" + hurt + ")"
 	}
-	s := c.cell("latency, " + name)
+	name = "latency, " + name
+	c.fault(name+": errors", cell.Errors)
+	s := c.cell(name)
 	s.add("locks/s", cell.PairsPerSecond)
 	s.addTurns("locks/s", cell.Turns)
 	if cell.Floor != nil {
+		c.fault(name+", floor: errors", cell.Floor.Errors)
 		s.add("floor/s", cell.Floor.PairsPerSecond)
 		s.addTurns("floor/s", cell.Floor.Turns)
 	}
@@ -202,6 +238,9 @@ func (c *collection) contention(cell *results.ContentionCell) {
 	if cell.Unfair {
 		name += ", unfair"
 	}
+	c.fault(name+": VIOLATION: times that two holders had the lock at once", cell.Overlaps)
+	c.fault(name+": leases lost, whose holders outlived their validity", cell.Lost)
+	c.fault(name+": errors", cell.Errors)
 	s := c.cell(name)
 	s.add("locks/s", cell.Rate)
 	s.addTurns("locks/s", cell.Turns)
@@ -217,6 +256,7 @@ func (c *collection) contention(cell *results.ContentionCell) {
 }
 
 func (c *collection) phase(cell *results.PhaseCell) {
+	c.fault("outage, "+cell.Phase+": errors", cell.Errors)
 	s := c.cell("outage, " + cell.Phase)
 	s.add("locks/s", cell.Median)
 	s.addTurns("locks/s", cell.Turns)
