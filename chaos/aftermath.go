@@ -30,6 +30,14 @@ func (r *run) aftermathBound() time.Duration {
 // aftermathTime bounds the aftermath. It is much more than the probes and the scans of a busy machine take.
 const aftermathTime = 5 * time.Minute
 
+// LongestTTL and LongestMaxTTL are the most that a run on real masters can have. A client may sleep for a tenth of a TTL after it was told to
+// end, and then has 10 s. The probes wait for a maximum TTL and a TTL, and the last keys for another TTL: with more, a run in which nothing is
+// wrong could need more than aftermathTime.
+const (
+	LongestTTL    = 30 * time.Second
+	LongestMaxTTL = time.Minute
+)
+
 // awaitAftermath runs the aftermath. It returns an error if the aftermath does not end.
 func (r *run) awaitAftermath(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, aftermathTime, errors.New("the aftermath hangs"))

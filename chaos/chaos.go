@@ -53,8 +53,8 @@ type Config struct {
 	Mutant      string              // the mutant of the lock that the clients are; empty: the lock. Only in a build with the tag mutants
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
-	TTL         time.Duration       // of the locks; default 600 ms
-	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s
+	TTL         time.Duration       // of the locks; default 600 ms, LongestTTL at most
+	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s, LongestMaxTTL at most
 	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s
 	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute
 	Min         *check.Minimums     // what the run must have done; default see Minimums

@@ -15,6 +15,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
@@ -152,6 +153,22 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
 	}
 	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written")
+}
+
+const longest = 8760 * time.Hour // as a client takes
+
+// checkTimes checks --duration, --ttl and --max-ttl.
+func (f *runFlags) checkTimes(driver cluster.Driver) error {
+	switch {
+	case f.duration < time.Second:
+		return usagef("--duration %v: want a second or more", f.duration)
+	case f.ttl < 100*time.Millisecond || f.maxTTL < f.ttl || f.maxTTL > longest:
+		return usagef("--ttl %v, --max-ttl %v: want 100ms or more, a maximum that is not less, and %v or less", f.ttl, f.maxTTL, longest)
+	case driver != chaos.Sim && (f.ttl > chaos.LongestTTL || f.maxTTL > chaos.LongestMaxTTL):
+		return usagef("--ttl %v, --max-ttl %v: want %v and %v or less: at its end the run waits for them. --driver sim does not wait",
+			f.ttl, f.maxTTL, chaos.LongestTTL, chaos.LongestMaxTTL)
+	}
+	return nil
 }
 
 // parseDriver reads --driver. image and servers are what --image and --servers say.

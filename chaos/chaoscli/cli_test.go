@@ -106,7 +106,9 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"--clients 1":                                                      "2 to 20",
 		"--duration 1ms":                                                   "a second or more",
 		"--duration soon":                                                  "invalid",
-		"--ttl 8761h --max-ttl 8762h":                                      "a maximum that is not less, and 8760h0m0s or less",
+		"--driver sim --max-ttl 8762h":                                     "a maximum that is not less, and 8760h0m0s or less",
+		"--ttl 40s --max-ttl 50s":                                          "--ttl 40s, --max-ttl 50s: want 30s and 1m0s or less",
+		"--max-ttl 61s":                                                    "--ttl 600ms, --max-ttl 1m1s: want 30s and 1m0s or less",
 		"--seed seven":                                                     "invalid",
 		"--html -":                                                         "--json",
 		"--html /nonexistent/x.html":                                       "no such file",
@@ -461,7 +463,8 @@ func TestReplay_everyFlag_sameConfig(t *testing.T) {
 		"--seed 7",
 		"--driver process --seed 7 --masters 3 --clients 4 --nemesis reorder,partition --workload hot --persistence everysec --duration 9s " +
 			"--at-once 3 --ttl 400ms --max-ttl 700ms --least-faults 100 --least-locks 10000",
-		"--driver sim --seed 7 --nemesis partition --max-ttl 2s",
+		"--driver sim --seed 7 --nemesis partition --max-ttl 2h",
+		"--seed 7 --ttl 30s --max-ttl 1m",
 	} {
 		f, want := parse(line)
 		again := strings.TrimPrefix(f.replay(want.Driver, want.Seed), "redlock-bench chaos ")
