@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -209,7 +210,7 @@ type cursor struct {
 	ops      []*Op
 	keys     []Key
 	counters []Counter
-	pending  map[string]*Op // client -> its operation that had not returned
+	pending  map[string]*Op // client -> its operation that had not returned, and may have a second record
 }
 
 // unread returns the earliest time in the blocks that are not read.
@@ -291,6 +292,8 @@ func (c *cursor) read(words map[string]string) error {
 		}
 		c.add(l, words)
 	}
+	// A second record of an operation has the same call, so it is not among lines that were all called later.
+	maps.DeleteFunc(c.pending, func(_ string, op *Op) bool { return op.Call < c.unread() })
 	if c.block == len(c.first) {
 		return c.file.Close()
 	}

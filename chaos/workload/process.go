@@ -4,7 +4,6 @@ package workload
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +25,7 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	stderr bytes.Buffer // complete once exited is closed
+	stderr tail // complete once exited is closed
 	exited chan struct{}
 	ready  chan struct{}
 	err    error // of the process; set before exited is closed
@@ -208,20 +207,31 @@ func (p *Process) Finish(ctx context.Context) error {
 	return nil
 }
 
-// complaint is what an ended process wrote to its stderr.
+// tail keeps the end of what is written to it, as long as what is kept of a master's log.
+type tail struct{ text []byte }
+
+const maxTail = 1 << 20
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-maxTail):]
+	return len(p), nil
+}
+
+// complaint is the end of what an ended process wrote to its stderr.
 func (p *Process) complaint() error {
-	s := strings.TrimSpace(p.stderr.String())
+	s := strings.TrimSpace(string(p.stderr.text))
 	if s == "" {
 		return nil
 	}
 	return errors.New(s)
 }
 
-// Log returns what the process wrote to its stderr. It returns nil while the process runs.
+// Log returns the end of what the process wrote to its stderr. It returns nil while the process runs.
 func (p *Process) Log() []byte {
 	select {
 	case <-p.exited:
-		return p.stderr.Bytes()
+		return p.stderr.text
 	default:
 		return nil
 	}

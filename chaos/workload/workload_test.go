@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,6 +164,20 @@ func TestStart_badSpec_saysWhy(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// Of a client that says a lot on its standard error the end is kept.
+func TestStart_longComplaint_keepsItsEnd(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "client")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nhead -c 4000000 /dev/zero | tr '\\0' x >&2\necho the reason >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), Spec{Program: program, Task: client.Task{Name: "c1", Nodes: []string{"redis://127.0.0.1:1"}, Locks: []string{"hot"}, TTL: time.Second, MaxTTL: time.Second,
+		Think: 1, History: filepath.Join(t.TempDir(), "h"), Header: history.Header{Masters: 1, TTL: 1}}})
+	if err == nil || !strings.HasSuffix(err.Error(), "xxxthe reason") || len(err.Error()) > 1<<20+1000 {
+		s := fmt.Sprint(err)
+		t.Errorf("%d bytes, and the last are %q", len(s), s[max(0, len(s)-100):])
 	}
 }
 
