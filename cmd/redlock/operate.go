@@ -162,6 +162,7 @@ type status struct {
 	wait    bool
 	timeout time.Duration
 	json    bool
+	given   func(flag string) bool // whether the command line has it
 }
 
 const statusHelp = `Says what the masters are in, and with --wait lets them recover. Masters that
@@ -180,12 +181,16 @@ func (c *status) define(fs *pflag.FlagSet) {
 	c.defineFixed(fs)
 	fs.BoolVar(&c.wait, "wait", false, "recover the masters, until all of them vote")
 	fs.DurationVar(&c.timeout, "timeout", 2*time.Minute, "`TIME` that --wait takes at most")
+	c.given = fs.Changed
 	defineJSON(fs, &c.json)
 }
 
 func (c *status) check() error {
-	if c.wait && c.timeout <= 0 {
+	switch {
+	case c.wait && c.timeout <= 0:
 		return fmt.Errorf("--timeout %v: want more than 0", c.timeout)
+	case !c.wait && c.given("timeout"):
+		return fmt.Errorf("--timeout %v: it is for --wait: add that, or leave it out", c.timeout)
 	}
 	return c.masters.check()
 }

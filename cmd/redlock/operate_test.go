@@ -356,6 +356,9 @@ func TestUsage_urlInTheWrongPlace_noPassword(t *testing.T) {
 }
 
 func TestOperate_badInput_usage(t *testing.T) {
+	if said := expectCode(t, exitUsage, "status", "--timeout", "5s", "--nodes", deadList); !strings.Contains(said, "--timeout 5s: it is for --wait") {
+		t.Error(said)
+	}
 	for _, args := range [][]string{
 		{"init"}, {"status"}, {"cancel"}, {"reconfigure"}, {"doctor"},
 		{"status", "--nodes", "what://ever"}, {"status", "--nodes", dead, "--max-ttl", "0s"},
