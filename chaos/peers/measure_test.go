@@ -121,6 +121,35 @@ func TestMeasure_javaAndEtcd_orSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// What cannot be measured, or not be written, is said before anything is measured.
+func TestMeasure_badCellsOrFile_isUsage(t *testing.T) {
+	dir := t.TempDir()
+	for args, want := range map[string]string{
+		"--cells own-1,own-2 --json " + dir + "/raw.json": `no question "own-2": want own-1, own-16, `,
+		"--cells own-1, --json " + dir + "/raw.json":      `no question "": want own-1, own-16, `,
+		"--cells own-1 --json " + dir + "/none/raw.json":  "no such file",
+		"--cells own-1 --json " + dir:                     "is a directory",
+	} {
+		var out, errs bytes.Buffer
+		line := "measure --rounds 1 --duration 1ms --locks redlock " + args
+		if code := run(t.Context(), strings.Fields(line), &out, &errs); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "round") {
+			t.Errorf("%s: exit code %d, %s%s, want %q", args, code, &out, &errs, want)
+		}
+	}
+	// A measurement that breaks off leaves what was in the file.
+	file := filepath.Join(dir, "raw.json")
+	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs bytes.Buffer
+	code := run(ctx, strings.Fields("measure --rounds 1 --cells own-1 --locks redlock --json "+file), &errs, &errs)
+	if text, err := os.ReadFile(file); code != 3 || err != nil || string(text) != "before" {
+		t.Errorf("exit code %d, %v: %q: %s", code, err, text, &errs)
+	}
+}
+
 func TestContention_nobodyToMeasure_isUsage(t *testing.T) {
 	for _, args := range []string{"--clients 0", "--clients -1", "--waiters 8,0", "--duration 0s"} {
 		var out, errs bytes.Buffer
