@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
@@ -153,8 +154,10 @@ func everyNemesisHolds(t *testing.T, seed uint64) {
 			cfg.AtOnce, cfg.TTL, cfg.MaxTTL, cfg.Other = 3, ttl, maxTTL, other
 			if i == len(tests)-1 {
 				cfg.Servers = programs
-				// How much is done in a time depends on the machine.
-				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
+				if replay.Listed() { // else the runs together need not mean something
+					// How much is done in a time depends on the machine.
+					cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
+				}
 			}
 			cfg.Nemeses = parse(t, test.nemeses, cfg.Persistence)
 			res := held(t, cfg)
@@ -237,6 +240,48 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 	}
 	if what := tooLittle(nil, 1, 1); len(what) < 25 {
 		t.Errorf("nothing was run, and it says %q", what)
+	}
+}
+
+// A run that was asked for more faults than it could inject has not done enough, and the file says so too.
+func TestRun_leastFaultsMissed_effort(t *testing.T) {
+	needs.Redis(t)
+	needs.Test(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	limit := graceTime
+	graceTime = 0
+	defer func() { graceTime = limit }()
+	var again string
+	res, err := Run(t.Context(), Config{
+		Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 3, Nemeses: parse(t, "kill-client", cluster.None), LeastFaults: 1000,
+		Report: func(o Outcome) error {
+			var file bytes.Buffer
+			if err := history.Copy(&file, o.History); err != nil {
+				return err
+			}
+			h, err := history.Read("again", &file)
+			if err == nil {
+				again = check.Effort(h, check.Minimums{}).Summary
+			}
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for _, v := range res.Violations {
+		if v.Checker == "effort" {
+			said += v.Detail
+		}
+		if v.Checker == "harness" {
+			t.Errorf("the run did not come to its end: %s", v.Detail)
+		}
+	}
+	for _, said := range []string{said, again} {
+		if !strings.Contains(said, "faults that struck: ") || !strings.Contains(said, ", want at least 1000") {
+			t.Errorf("it says %q", said)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 )
 
@@ -22,7 +23,7 @@ func (r *run) strike(ctx context.Context) error {
 	defer stop()
 	during, cancel := context.WithTimeout(live, r.cfg.Duration)
 	defer cancel()
-	extra := r.cfg.Duration + 30*time.Second
+	extra := r.cfg.Duration + graceTime
 	if r.cfg.LeastLocks > 0 {
 		extra = max(extra, maxQuotaTime)
 	}
@@ -60,7 +61,24 @@ func (r *run) strike(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
-	return all
+	return errors.Join(all, r.missed())
+}
+
+// missed records it if the time for faults was over before cfg.LeastFaults and cfg.LeastLocks were reached. It goes by the counts of the strike
+// loops, which differ a little from those of the checker: a run that reached them by the one must not miss them by the other.
+func (r *run) missed() error {
+	_, struck := r.faults.now()
+	var errs []error
+	for _, least := range []struct {
+		what      string
+		got, want int
+	}{{"faults that struck", struck, r.cfg.LeastFaults}, {"locks that were granted under faults", int(r.disturbed.Load()), r.cfg.LeastLocks}} {
+		if least.got < least.want {
+			errs = append(errs, r.history.Append(history.Finding{At: history.Now(), Checker: "effort",
+				Detail: fmt.Sprintf("%s: %d, want at least %d", least.what, least.got, least.want)}))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // judgeable waits until clients have had a second without faults: until the last fault can no longer matter, and all masters vote. Some checkers
@@ -70,6 +88,9 @@ func (r *run) judgeable(ctx context.Context) {
 		sleep(ctx, r.cfg.TTL+r.cfg.MaxTTL+time.Second)
 	}
 }
+
+// graceTime is how much longer than another Duration faults go on for what a run must still do. Less in tests.
+var graceTime = 30 * time.Second
 
 // maxQuotaTime bounds how long faults go on for cfg.LeastLocks.
 const maxQuotaTime = time.Minute

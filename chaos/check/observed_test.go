@@ -351,6 +351,9 @@ func TestRefusalsAndHarness_findings_judged(t *testing.T) {
 	}
 	judged(t, Harness, tests{
 		"nothing": {func(*history.History) {}, ""},
+		"what effort reports": {func(h *history.History) {
+			h.Findings = []history.Finding{{At: ms(1), Checker: "effort", Detail: "too few faults"}}
+		}, ""},
 		"a crash": {func(h *history.History) { h.Findings = []history.Finding{{At: ms(1), Detail: "client c1 ended"}} }, "client c1 ended"},
 	})
 }

@@ -268,6 +268,7 @@ type effort struct {
 	least                                           Minimums
 	acquired, tokens, readers, disturbed, contended int
 	faults                                          []history.Fault
+	findings                                        []history.Finding
 }
 
 func (c *effort) add(h *history.History) {
@@ -284,7 +285,7 @@ func (c *effort) add(h *history.History) {
 	}
 	c.disturbed += GrantsUnderFaults(h)
 	c.contended += contended(h)
-	c.faults = h.Faults
+	c.faults, c.findings = h.Faults, h.Findings
 }
 
 func (c *effort) result() Result {
@@ -308,6 +309,11 @@ func (c *effort) result() Result {
 	enough("tokens issued", c.tokens, c.wantTokens())
 	for _, n := range sortedKeys(c.least.Faults) {
 		enough("faults applied by "+n, applied[n], c.least.Faults[n])
+	}
+	for _, f := range c.findings {
+		if f.Checker == "effort" {
+			r.Violations = append(r.Violations, Violation{Text: f.Detail})
+		}
 	}
 	r.Figures = []Figure{{"locks granted", float64(c.acquired)}, {"locks granted under faults", float64(c.disturbed)}, {"contended lock calls", float64(c.contended)}, {"faults applied", float64(faults)}}
 	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d of them under faults, %d lock calls met another holder, %d faults were applied.", c.acquired, c.disturbed, c.contended, faults))

@@ -38,8 +38,9 @@ type Signal struct {
 // Finding is something wrong that the harness itself saw and that the other records do not show: for example that a client crashed. A run
 // with a Finding has not passed.
 type Finding struct {
-	At     int64  `json:"at"`
-	Detail string `json:"detail"`
+	At      int64  `json:"at"`
+	Detail  string `json:"detail"`
+	Checker string `json:"checker,omitempty"` // which reports it: "effort" if the run did less than it was asked for; else "harness"
 }
 
 // Expect is what a run must have done and kept, beyond Promises. It is in the header, so that a judgement of the file is as strict as that
