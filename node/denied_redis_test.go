@@ -150,6 +150,31 @@ func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	soon(t, "the vote is given back once the user may", func() bool { return d.Exists(t.Context(), "other").Val() == 0 })
 }
 
+// A server without one of the commands is denied like a user without the right to it: redis.conf renames commands, or disables them.
+func TestReady_commandRenamed_denied(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	for _, command := range []string{"HDEL", "EVAL", "EVALSHA"} {
+		s := startMaster(t, localredis.Config{Args: []string{"--rename-command", command, "RENAMED"}})
+		r := bound(t, "redis://"+s.Addr(), protocol.Binding{})
+		err := r.Ready(t.Context())
+		if command == "EVALSHA" { // found by the first vote
+			noErr(t, err)
+			err = ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}).Err
+		}
+		if !errors.Is(err, ErrDenied) || !strings.Contains(strings.ToUpper(err.Error()), command) || !strings.Contains(err.Error(), "rename-command") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	// Only releases of readers call it, so the master votes on everything else.
+	s := startMaster(t, localredis.Config{Args: []string{"--rename-command", "HRANDFIELD", "RENAMED"}})
+	var id protocol.Identity
+	r := bound(t, "redis://"+s.Addr(), protocol.Binding{Admit: func(got protocol.Identity) error { id = got; return nil }})
+	if err := r.Ready(t.Context()); err != nil || len(id.NoReaders) != 1 {
+		t.Errorf("HRANDFIELD: %v, and readers lack %q", err, id.NoReaders)
+	}
+}
+
 // A user may not hear one of the channels. The others are heard, over one connection, and that one too once the user has the right.
 func TestSubscribe_channelNotAllowed_othersAreHeard(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ var errorsOf = []struct {
 	{"sentinels", errors.New("no sentinel names the master: sentinel a:1: DENIED Redis is running in protected mode because")},
 	{"password", fmt.Errorf("%w: %w", protocol.ErrDenied, errors.New("WRONGPASS invalid username-password pair or user is disabled"))},
 	{"password", fmt.Errorf("%w: %w", protocol.ErrDenied, errors.New("NOAUTH Authentication required"))},
-	{"rights", fmt.Errorf("%w: node: this user may not run hset on redlock:check (grant it to the lock's user)", protocol.ErrDenied)},
+	{"rights", fmt.Errorf("%w: node: this user may not run, or this master lacks, hset on redlock:check (grant it to the lock's user)", protocol.ErrDenied)},
+	{"rights", fmt.Errorf("%w: ERR unknown command 'eval', with args beginning with: 'return' (grant it to the lock's user)", protocol.ErrDenied)},
 	{"replica", fmt.Errorf("%w: role is \"slave\"", protocol.ErrReplica)},
 	{"eviction", fmt.Errorf("%w: allkeys-lru", protocol.ErrEviction)},
 	{"hidden", fmt.Errorf("%w: run_id", protocol.ErrHidden)},
@@ -87,8 +88,8 @@ func TestOf_eachCause(t *testing.T) {
 
 // A long error is cut, and keeps its beginning.
 func TestOf_longError_cut(t *testing.T) {
-	err := &protocol.Error{Node: "a:1", Err: fmt.Errorf("%w: node: this user may not run %s", protocol.ErrDenied, strings.Repeat("hset on redlock:check, ", 40))}
-	if c := Of(err); len(c.Text) > 200 || !strings.Contains(c.Text, "this user may not run hset on redlock:check") {
+	err := &protocol.Error{Node: "a:1", Err: fmt.Errorf("%w: node: this user may not run, or this master lacks, %s", protocol.ErrDenied, strings.Repeat("hset on redlock:check, ", 40))}
+	if c := Of(err); len(c.Text) > 200 || !strings.Contains(c.Text, "this user may not run, or this master lacks, hset on redlock:check") {
 		t.Errorf("%d: %s", len(c.Text), c.Text)
 	}
 }

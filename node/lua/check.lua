@@ -1,5 +1,5 @@
--- check.lua: tries every command that the other scripts call. A missing right is then found
--- when a connection is made, and not in the middle of a vote. The commands run on keys and
+-- check.lua: tries every command that the other scripts call. A missing right, or a command that
+-- the master does not have, is then found when a connection is made, and not in the middle of a vote. The commands run on keys and
 -- channels of their own, whose names are like those that the scripts use and derive.
 --
 -- KEYS[1] the check's lock, which no other client uses
@@ -20,9 +20,10 @@ local found = missing
 local function check(...)
   local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
-  -- Redis 6.2 and 7.0 answer one of the first two texts, 7.2 and later the third.
+  -- Redis 6.2 and 7.0 answer one of the first two texts, 7.2 and later the third. The last one is of a command that
+  -- redis.conf has renamed or disabled: no script can call it.
   if err and (string.find(err, "can't run this command", 1, true) or string.find(err, "can't access", 1, true) or
-     string.find(err, 'ermissions', 1, true)) then
+     string.find(err, 'ermissions', 1, true) or string.find(err, 'command called from script', 1, true)) then
     local command, on = ...
     found[#found + 1] = command .. (on and ' on ' .. on or '')
   elseif err and refusal == '' and (string.find(err, 'OOM ', 1, true) or string.find(err, 'MISCONF ', 1, true) or

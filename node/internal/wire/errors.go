@@ -15,8 +15,8 @@ import (
 
 var errReply = errors.New("node: a reply that no script of this version gives")
 
-// ErrRights: the scripts call commands that the user may not run.
-var ErrRights = errors.New("node: this user may not run")
+// ErrRights: the scripts call commands that the user may not run, or that redis.conf has renamed or disabled.
+var ErrRights = errors.New("node: this user may not run, or this master lacks,")
 
 // scriptError is the error text that a script returned for one op. Redis or the script
 // itself wrote it.
@@ -109,8 +109,10 @@ func Explain(err error) error {
 		// What Redis before 7.2 answers in a script, for a command and for a key...
 		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
 		// ...and what Redis 7.2 and later answer.
-		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"):
-		return fmt.Errorf("%w: %w (grant it to the lock's user; docs/operations.md lists all rights)", protocol.ErrDenied, err)
+		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"),
+		// A command that redis.conf has renamed or disabled.
+		IsReply(err) && strings.Contains(err.Error(), "unknown command"):
+		return fmt.Errorf("%w: %w (grant it to the lock's user, or take its rename-command out of redis.conf; docs/operations.md lists all rights)", protocol.ErrDenied, err)
 	}
 	return err
 }
