@@ -3,6 +3,7 @@
 package node
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ func TestRecordStates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 		}
 	}
 	// If the state is not checked, no state must look like a quarantined one.
-	r.Bind(protocol.Binding{})
+	r = new(redisNode)
+	noErr(t, r.Bind(protocol.Binding{}))
 	if voting, quarantined := r.recordStates(id.Incarnation(), ""); voting != "" || quarantined == "" {
 		t.Errorf("with recovery off the states are %q, %q", voting, quarantined)
 	}
@@ -82,5 +84,25 @@ func TestEnter_checkedMaster_votesOnlyWhenLookedAt(t *testing.T) {
 	r.Enter("1.x", nil, r.clock.Elapsed()+time.Second)
 	if err := refusal(protocol.Acquire); err != nil {
 		t.Errorf("looked at after the doubt, and %v", err)
+	}
+}
+
+// A node has one coordinator. A second one would take over what the first is told, and a closed node dials nobody.
+func TestBind_twiceOrClosed_refused(t *testing.T) {
+	open := func() *redisNode {
+		r, err := openURL("redis://127.0.0.1:1", Config{})
+		noErr(t, err)
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	r := open()
+	noErr(t, r.Bind(protocol.Binding{Namespace: "first"}))
+	if err := r.Bind(protocol.Binding{Namespace: "second"}); !errors.Is(err, protocol.ErrBound) || !strings.Contains(err.Error(), r.Name()) || r.binding.Namespace != "first" {
+		t.Errorf("bound to %q: %v", r.binding.Namespace, err)
+	}
+	r = open()
+	noErr(t, r.Close())
+	if err := r.Bind(protocol.Binding{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
 	}
 }

@@ -64,6 +64,7 @@ type redisNode struct {
 	down        bool     // the breaker is open
 	downErr     error
 	closed      bool
+	bound       bool          // Bind was called
 	epoch       string        // the epoch with which scripts compare the record; see Enter
 	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
@@ -109,11 +110,21 @@ func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {
 }
 
 // Bind implements [Node].
-func (r *redisNode) Bind(b protocol.Binding) {
+func (r *redisNode) Bind(b protocol.Binding) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return &Error{Node: r.name, Err: ErrClosed}
+	case r.bound:
+		return &Error{Node: r.name, Err: protocol.ErrBound}
+	}
+	r.bound = true
 	if r.opts.ClientName != "" {
 		b.Owner = "" // the connections have a name
 	}
 	r.binding, r.keys = b, wire.KeysOf(b.Namespace, r.cfg.Tag)
+	return nil
 }
 
 // Ready implements [Node].

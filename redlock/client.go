@@ -137,8 +137,8 @@ func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 // New is [Open] for nodes that were made elsewhere: of ready go-redis clients
 // ([node.New]) or in memory (package nodetest). It waits as Open does and returns the
 // same errors. The client closes the nodes in Close; on an error they stay the caller's,
-// who must close them: a node serves one client only. Nodes must have the client's clock:
-// see [WithClock].
+// who must close them: a node serves one client only. A node that another client or operation has or had, or that is
+// closed, is an [ErrConfig]: make new nodes to try again. Nodes must have the client's clock: see [WithClock].
 func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -202,7 +202,10 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	}
 	c.initInspection()
 	for i, n := range nodes {
-		n.Bind(c.binding(i))
+		if err := n.Bind(c.binding(i)); err != nil {
+			c.stop()
+			return nil, masters.Spent(err)
+		}
 	}
 	if err := c.keeper.Open(ctx); err != nil {
 		c.stop()

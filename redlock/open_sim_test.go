@@ -220,3 +220,67 @@ func TestNew_callersSlice_isItsOwn(t *testing.T) {
 		wantErr(t, clients[1].Close(), nil)
 	})
 }
+
+// A node serves one client, or one operation, and none after it was closed: else two clients would take each other's votes for their
+// own, and one on closed nodes would wait for masters that nobody dials.
+func TestNew_nodesInUseOrClosed_errConfigAtOnce(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		clk := clock.Monotonic()
+		opts := []redlock.Option{redlock.WithUnsafeRecoveryOff(), redlock.WithClock(clk)}
+		make3 := func() (nodes []node.Node) {
+			for _, m := range c.masters {
+				nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+			}
+			return nodes
+		}
+		inUse, closed := make3(), make3()
+		client, err := redlock.New(t.Context(), inUse, opts...)
+		wantErr(t, err, nil)
+		for _, n := range closed {
+			wantErr(t, n.Close(), nil)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), inUse[0].Name()) || !strings.Contains(err.Error(), "node.Open") || ctx.Err() != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		_, err = redlock.New(ctx, inUse, opts...)
+		refused("a client's nodes", err)
+		_, err = redlock.New(ctx, closed, opts...)
+		refused("closed nodes", err)
+		_, err = admin.ReadStatus(ctx, admin.List{Nodes: inUse, Options: opts[1:]})
+		refused("a client's nodes, for an operation", err)
+		lease, err := client.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		wantErr(t, client.Close(), nil)
+		_, err = redlock.New(ctx, inUse, opts...)
+		refused("nodes that a client has closed", err)
+	})
+}
+
+// Nodes that are closed while New waits are not masters that may come back.
+func TestNew_nodesClosedMeanwhile_errConfigAtOnce(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		clk := clock.Monotonic()
+		var nodes []node.Node
+		for _, m := range c.masters {
+			m.Crash()
+			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+		}
+		time.AfterFunc(time.Second, func() {
+			for _, n := range nodes {
+				_ = n.Close()
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := redlock.New(ctx, nodes, redlock.WithUnsafeRecoveryOff(), redlock.WithClock(clk))
+		if !errors.Is(err, redlock.ErrConfig) || !errors.Is(err, node.ErrClosed) || ctx.Err() != nil {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -96,6 +96,8 @@ func (k *Keeper) answers(ctx context.Context) (heard, error) {
 			continue
 		case errors.Is(err, ErrSame):
 			return a, fmt.Errorf("%w: %w", errs.ErrConfig, err) // the list has one master twice
+		case errors.Is(err, node.ErrClosed):
+			return a, Spent(err) // nobody dials its master any more
 		case !unusable(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
 			never++

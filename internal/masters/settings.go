@@ -79,6 +79,11 @@ func Unusable(err error) bool {
 	return errors.Is(err, node.ErrDenied) || errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden)
 }
 
+// Spent is err, why a node cannot serve this client or operation, as an ErrConfig with the remedy.
+func Spent(err error) error {
+	return fmt.Errorf("%w: %w; a node serves one client or operation only, until it is closed: make another one with node.Open or node.New", errs.ErrConfig, err)
+}
+
 // CloseAll closes all nodes at the same time.
 func CloseAll(nodes []node.Node) {
 	var g errgroup.Group

@@ -55,8 +55,8 @@ type Node interface {
 	// connection, the node keeps it for the next connection, past its Deadline.
 	Submit(op *Op) bool
 	// Bind ties the node to its coordinator. The coordinator must call it once, before
-	// any other method.
-	Bind(b Binding)
+	// any other method. It returns an [Error], and changes nothing, if the node has a coordinator, had one, or is closed.
+	Bind(b Binding) error
 	// Ready waits for the first answer of the master, for at most the time of one dial
 	// or until ctx ends. It returns nil if the master can be used, else the reason.
 	// Later calls do not wait.

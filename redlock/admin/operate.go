@@ -22,7 +22,7 @@ import (
 type List struct {
 	URLs []string
 	// Nodes are used instead of URLs, which are not read then. Each must be new, because a node serves one client or
-	// one operation only. The operation does not close them: the caller does.
+	// one operation only: else the operation returns ErrConfig. The operation does not close them: the caller does.
 	Nodes []node.Node
 	// Options must be the options of the clients of this list. Those that matter here are
 	// WithMaxTTL, WithDrift, WithFixedMasters, WithNamespace, WithNodeCount and WithNodeTimeout. An

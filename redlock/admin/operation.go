@@ -143,7 +143,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			k = len(op.cfg.Nodes)
 			op.cfg.Nodes, op.servers = append(op.cfg.Nodes, n), append(op.servers, at)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
-			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
+			err = n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
 				Admit: func(id protocol.Identity) error {
 					at.runID.Store(id.RunID)
 					return op.admit(k, id)
@@ -152,11 +152,14 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 				Trouble: func(err error) { op.trouble(k, err) }})
 		case op.cfg.Nodes[k] != n && (at.url == "" || at.url != op.servers[k].url):
 			op.aliases = append(op.aliases, alias{n, at, op.servers[k]})
-			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
+			err = n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
 				Admit: func(id protocol.Identity) error {
 					at.runID.Store(id.RunID)
 					return nil
 				}})
+		}
+		if err != nil {
+			return nil, masters.Spent(err)
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}

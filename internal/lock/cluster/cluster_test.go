@@ -52,7 +52,10 @@ type asked struct {
 func (a *asked) Submit(op *protocol.Op) bool { a.ops = append(a.ops, op); return true }
 func (a *asked) Subscribe(channel string)    { a.subscribed = append(a.subscribed, channel) }
 func (a *asked) Unsubscribe(channel string)  { a.subscribed = append(a.subscribed, "-"+channel) }
-func (a *asked) Bind(b protocol.Binding)     { a.b = b }
+func (a *asked) Bind(b protocol.Binding) error {
+	a.b = b
+	return nil
+}
 
 // A lock has another name in each slot, and the same counter.
 func TestVoter_requests_nameOfTheSlot(t *testing.T) {

@@ -95,7 +95,7 @@ func (v *voter) lock(l *protocol.Lock) *protocol.Lock {
 }
 
 // Bind implements [node.Node].
-func (v *voter) Bind(b protocol.Binding) {
+func (v *voter) Bind(b protocol.Binding) error {
 	if admit := b.Admit; admit != nil {
 		b.Admit = func(id protocol.Identity) error {
 			if err := admit(id); err != nil {
@@ -122,7 +122,7 @@ func (v *voter) Bind(b protocol.Binding) {
 			subscribed(channel)
 		}
 	}
-	v.Node.Bind(b)
+	return v.Node.Bind(b)
 }
 
 // heard is a message in the client's words. ok is false if it is not for this vote.

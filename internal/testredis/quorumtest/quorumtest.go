@@ -291,14 +291,14 @@ type lossy struct {
 	lose func() bool
 }
 
-func (l lossy) Bind(b protocol.Binding) {
+func (l lossy) Bind(b protocol.Binding) error {
 	deliver := b.Message
 	b.Message = func(channel, payload string) {
 		if !l.lose() {
 			deliver(channel, payload)
 		}
 	}
-	l.Node.Bind(b)
+	return l.Node.Bind(b)
 }
 
 // Strict says whether bounds are to hold that only a quiet machine can keep.
