@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -122,8 +123,14 @@ func TestSubmit_fullQueue_roomForExtends(t *testing.T) {
 		r.Submit(asks(protocol.Acquire, fmt.Sprint(i)))
 	}
 	busy := func(op *protocol.Op) bool { return !r.Submit(op) && errors.Is(op.Reply.Err, ErrBusy) }
-	if !busy(asks(protocol.Acquire, "a")) {
+	turned := asks(protocol.Acquire, "a")
+	if r.Submit(turned) || !errors.Is(turned.Reply.Err, ErrBusy) {
 		t.Error("room for one more caller")
+	}
+	for _, says := range []string{"4 operations wait", "QueueLimit is 4", "fewer callers"} {
+		if !strings.Contains(turned.Reply.Err.Error(), says) {
+			t.Errorf("%v does not say %q", turned.Reply.Err, says)
+		}
 	}
 	for i := range limit {
 		if busy(extends(fmt.Sprint("b", i))) {

@@ -224,7 +224,8 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 	case r.voteRefusal != nil && r.binding.CheckRecordState && asksForVote(op):
 		return r.voteRefusal
 	case len(r.queue) >= r.cfg.QueueLimit && !(keeps(op) && len(r.queue) < 2*r.cfg.QueueLimit):
-		return ErrBusy
+		return fmt.Errorf("%w: %d operations wait for this master, and QueueLimit is %d (lock with fewer callers at once, or make the nodes with a larger QueueLimit in node.Config)",
+			ErrBusy, len(r.queue), r.cfg.QueueLimit)
 	}
 	return nil
 }

@@ -92,6 +92,8 @@ var rules = []rule{
 		nil, []string{"EOF", "connection reset", "broken pipe"}},
 	{Cause{"stalled", "has not answered in time", "look whether it is stopped or overloaded, or the network slow"},
 		[]error{protocol.ErrStalled}, nil},
+	{Cause{"queue", "is not asked: {error}", "lock with fewer callers at once, or make the nodes with a larger QueueLimit in node.Config"},
+		[]error{protocol.ErrBusy}, nil},
 	{Cause{"no answer", "is out of reach (no answer)", membership.StartIt + "; if it runs, mend the network"},
 		nil, []string{"i/o timeout", "deadline exceeded", "no route to host", "network is unreachable"}},
 	{Cause{"clock", "has a clock that jumped", "see to its clock: docs/operations.md, A clock jumped"}, []error{protocol.ErrClock}, nil},
@@ -162,6 +164,7 @@ func Said(err error) string {
 func detail(err error) string {
 	text, _, _ := strings.Cut(Said(err), " (grant it")
 	text, _, _ = strings.Cut(text, " (check sentinel")
+	text, _, _ = strings.Cut(text, " (lock with")
 	if len(text) > detailMax {
 		text = strings.ToValidUTF8(text[:detailMax], "") + "..."
 	}

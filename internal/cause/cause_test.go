@@ -53,6 +53,7 @@ var errorsOf = []struct {
 	{"no server", errors.New("dial tcp 127.0.0.1:1: connect: connection refused")},
 	{"hangs up", errors.New("EOF")},
 	{"stalled", protocol.ErrStalled},
+	{"queue", fmt.Errorf("%w: 16384 operations wait for this master, and QueueLimit is 16384 (lock with fewer callers)", protocol.ErrBusy)},
 	{"no answer", errors.New("dial tcp 10.0.0.1:6379: i/o timeout")},
 	{"clock", protocol.ErrClock},
 	{"other", errors.New("ERR whatever")},
