@@ -124,13 +124,19 @@ func cutOwn(rest string) (without, name string, files tlsFiles, err error) {
 
 // openMaster makes a node of cut, which is rawURL without the parameters of cutOwn.
 func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
+	bad := func(what string) error {
+		return fmt.Errorf("node: bad URL %q: %s (want redis://host:port, rediss://, redis-sentinel:// or redis-cluster://)", redact.URL(rawURL), what)
+	}
 	opts, err := redis.ParseURL(noPort.ReplaceAllString(cut, "$1:6379$2"))
 	if err == nil && opts.Network == "tcp" {
+		// go-redis takes no host for localhost: another server for each host of the program, under one name.
+		if u, err := url.Parse(cut); err == nil && u.Hostname() == "" {
+			return nil, bad(errNoHost.Error())
+		}
 		err = checkPort(opts.Addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("node: bad URL %q: %s (want redis://host:port, rediss://, redis-sentinel:// or redis-cluster://)",
-			redact.URL(rawURL), reason(rawURL, err))
+		return nil, bad(reason(rawURL, err))
 	}
 	return open(*opts, cfg, nil)
 }
@@ -254,17 +260,19 @@ func unknownParams(query url.Values, known ...string) string {
 
 var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
+var errNoHost = errors.New("an empty host")
+
 // withPort returns host with its own port, or with the default port if it has none.
 func withPort(host, port string) (string, error) {
-	if host == "" {
-		return "", errors.New("an empty host")
-	}
 	if strings.ContainsFunc(host, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		return "", errors.New("a host with white space or a control character: write none behind a comma")
 	}
 	h, own, err := net.SplitHostPort(host)
 	if err != nil {
 		h, own = strings.Trim(host, "[]"), port
+	}
+	if h == "" {
+		return "", errNoHost
 	}
 	addr := net.JoinHostPort(h, own)
 	return addr, checkPort(addr)
