@@ -113,7 +113,7 @@ func WithTTL(ttl time.Duration) LockOption {
 }
 
 // WithRenewal sets how often the client extends a lease in the background. Default: a third
-// of the TTL, so that two attempts may fail before validity ends. The interval must be above 0
+// of the TTL, so that two attempts may fail before validity ends. The interval must be 1 ms or more
 // and end before the holder would be told that the lease is lost (see [Lease.Context]).
 // WithRenewal undoes an earlier [WithoutRenewal].
 func WithRenewal(every time.Duration) LockOption {
@@ -128,7 +128,7 @@ func WithoutRenewal() LockOption {
 
 // WithMaxHold makes the client stop renewing a lease when d has passed since the round that
 // won it began. The lease is lost when its validity ends after that. So a holder that hangs
-// does not keep the lock for ever. Default 0: no limit. A negative d is an [ErrConfig].
+// does not keep the lock for ever. Default 0: no limit. Else d must be 1 ms or more.
 // [Lease.Extend] works beyond the limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxHold = d })

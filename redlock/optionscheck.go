@@ -91,8 +91,8 @@ func (s *settings) checkLock(l *lockSettings) error {
 	if l.maxWait < 0 || l.maxWait > longest {
 		return fmt.Errorf("%w: maximum wait %v: want 0 (until the context ends) to %v", ErrConfig, l.maxWait, longest)
 	}
-	if l.maxHold < 0 {
-		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)
+	if l.maxHold != 0 && l.maxHold < time.Millisecond {
+		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or %v or more", ErrConfig, l.maxHold, time.Millisecond)
 	}
 	if l.MinHold < 0 || l.MinHold > longest {
 		return fmt.Errorf("%w: minimum hold %v: want 0 (none) to %v", ErrConfig, l.MinHold, longest)
@@ -101,9 +101,9 @@ func (s *settings) checkLock(l *lockSettings) error {
 		return nil
 	}
 	every := l.every()
-	if every <= 0 || every >= l.TTL {
-		return fmt.Errorf("%w: renewal every %v: want more than 0 and less than TTL %v (a third of it is usual)",
-			ErrConfig, every, l.TTL)
+	if every < time.Millisecond || every >= l.TTL {
+		return fmt.Errorf("%w: renewal every %v: want %v or more and less than TTL %v (a third of it is usual)",
+			ErrConfig, every, time.Millisecond, l.TTL)
 	}
 	if useful := s.drift.Validity(l.TTL, 0) - hold.Margin(l.TTL); every >= useful {
 		return fmt.Errorf("%w: renewal every %v comes too late: with TTL %v a lease lasts %v, which is the TTL minus drift %v and the time for the notice to its holder",
