@@ -109,7 +109,15 @@ func (f lockOption) applyLock(s *lockSettings) { f(s) }
 // Give all locks of one name the same TTL, the read and the write side of an RWMutex too: the promise of one holder rests on it
 // (docs/safety.md section 1, g).
 func WithTTL(ttl time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.TTL, s.ttlSet = ttl.Truncate(time.Millisecond), true })
+	return lockOption(func(s *lockSettings) { s.TTL, s.ttlSet = cut(ttl), true })
+}
+
+// cut removes the fraction of a millisecond. A TTL that is refused stays as the caller gave it, for the error.
+func cut(ttl time.Duration) time.Duration {
+	if ttl < minTTL {
+		return ttl
+	}
+	return ttl.Truncate(time.Millisecond)
 }
 
 // WithRenewal sets how often the client extends a lease in the background. Default: a third
@@ -254,7 +262,7 @@ func WithNodeCount(n int) Option {
 // maximum TTL is part of the epoch: clients with different values refuse to work together. If
 // it is below [DefaultTTL], it is the default TTL too. A [WithTTL] above it is an [ErrConfig].
 func WithMaxTTL(d time.Duration) Option {
-	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
+	return clientOption(func(s *settings) { s.maxTTL = cut(d) })
 }
 
 // maxNamespace bounds the name of a namespace, in bytes.

@@ -81,6 +81,9 @@ func (s *settings) checkLock(l *lockSettings) error {
 		return fmt.Errorf("%w: TTL %v is above the maximum TTL %v of these masters: shorten it, or raise WithMaxTTL (a change of epoch, docs/operations.md)", ErrConfig, l.TTL, s.maxTTL)
 	}
 	drift := s.drift.Of(l.TTL)
+	if s.drift.Validity(l.TTL, 0) <= 0 {
+		return fmt.Errorf("%w: drift %v leaves nothing of TTL %v: raise WithTTL, or lower WithDrift (a change of epoch, docs/operations.md)", ErrConfig, drift, l.TTL)
+	}
 	if l.MinValidity < 0 || s.drift.Validity(l.TTL, 0) <= l.MinValidity {
 		return fmt.Errorf("%w: minimum validity %v: want 0 or more and less than TTL %v minus drift %v",
 			ErrConfig, l.MinValidity, l.TTL, drift)

@@ -57,6 +57,24 @@ func (a *asked) Bind(b protocol.Binding) error {
 	return nil
 }
 
+// What is wrong with a URL is said with the URL, and without its password.
+func TestParse_badURL_named(t *testing.T) {
+	for url, says := range map[string]string{
+		"redis://u:secret@host:1":                    `"redis://***@host:1"`,
+		"host:1":                                     `"host:1"`,
+		"redis-cluster://u:secret@a,b?tag=locks":     `"tag"`,
+		"redis-cluster://u:secret@a,b?name=x&db=1":   `"db"`,
+		"redis-cluster://a?sentinel_password=secret": "***",
+		"redis-cluster://a?name=%zz":                 "cannot be read",
+		"redis-cluster://u:a?secret&x@host:1":        "a parameter",
+	} {
+		_, err := Parse(url)
+		if !errors.Is(err, errs.ErrConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want it to say %s", url, err, says)
+		}
+	}
+}
+
 // A lock has another name in each slot, and the same counter.
 func TestVoter_requests_nameOfTheSlot(t *testing.T) {
 	master := &asked{}

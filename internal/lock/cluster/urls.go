@@ -6,11 +6,14 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/redact"
 )
 
 // URL is the URL of a whole cluster.
@@ -24,16 +27,22 @@ type URL struct {
 func Parse(rawURL string) (URL, error) {
 	base, params, _ := strings.Cut(rawURL, "?")
 	if scheme, _, _ := strings.Cut(base, "://"); scheme != "redis-cluster" && scheme != "rediss-cluster" {
-		return URL{}, fmt.Errorf("%w: the URL of a whole cluster: want redis-cluster://host:port,host:port or rediss-cluster://", errs.ErrConfig)
+		return URL{}, fmt.Errorf("%w: %q is no URL of a whole cluster: want redis-cluster://host:port,host:port or rediss-cluster://", errs.ErrConfig, redact.URL(rawURL))
 	}
 	query, err := url.ParseQuery(params)
-	for name := range query {
-		if !slices.Contains([]string{"cert", "key", "ca", "server_name", "name"}, name) {
-			err = errs.ErrConfig
-		}
-	}
 	if err != nil {
-		return URL{}, fmt.Errorf("%w: the URL of a whole cluster has no parameters but name and those of TLS: OpenCluster chooses the tags", errs.ErrConfig)
+		return URL{}, fmt.Errorf("%w: the parameters of the whole cluster %q cannot be read", errs.ErrConfig, redact.URL(rawURL))
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if slices.Contains([]string{"cert", "key", "ca", "server_name", "name"}, name) {
+			continue
+		}
+		what := "a parameter"
+		if paramName.MatchString(name) && !strings.Contains(params, "@") {
+			what = fmt.Sprintf("parameter %q", name)
+		}
+		return URL{}, fmt.Errorf("%w: %s in the URL of the whole cluster %q: want none but name, cert, key, ca and server_name; OpenCluster chooses the tags",
+			errs.ErrConfig, what, redact.URL(rawURL))
 	}
 	name := query.Get("name")
 	if name != "" {
@@ -45,6 +54,9 @@ func Parse(rawURL string) (URL, error) {
 	}
 	return URL{strings.TrimSuffix(base, "/"), params, name}, nil
 }
+
+// paramName matches a name that may be shown. Else what follows a ? in a password would be taken for one.
+var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
 // Votes returns the URLs of n votes.
 func (u URL) Votes(n int) []string {
