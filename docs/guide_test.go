@@ -13,6 +13,16 @@ import (
 
 var createFence = regexp.MustCompile(`CREATE TABLE redlock_fence \(.*\)`)
 
+// Each name that a lock may have fits into the table of the fences, in all places that show it.
+func TestFenceTable_everyNameOfALock_fits(t *testing.T) {
+	longest := regexp.MustCompile(`const maxName = (\d+)`).FindStringSubmatch(read(t, "redlock/mutex.go"))[1]
+	for _, file := range []string{"fence/fencesql/fencesql.go", "docs/guide.md", "fence/internal/sqltest/sql_test.go", "fence/internal/sqltest/example_test.go"} {
+		if text := read(t, file); !strings.Contains(createFence.FindString(text), "VARCHAR("+longest+")") {
+			t.Errorf("%s: %s is not for names of %s bytes", file, createFence.FindString(text), longest)
+		}
+	}
+}
+
 // The guide has the table that package fencesql wants.
 func TestGuide_tableOfTheFence_asThePackageSays(t *testing.T) {
 	want := createFence.FindString(read(t, "fence/fencesql/fencesql.go"))

@@ -17,10 +17,11 @@
 //
 // The fence is a table of its own, on all three databases:
 //
-//	CREATE TABLE redlock_fence (resource VARCHAR(255) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL)
+//	CREATE TABLE redlock_fence (resource VARCHAR(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL)
 //
-// or a column of the resource's table, BIGINT NOT NULL DEFAULT 0. In MySQL give resource a binary collation, or names that
-// differ only in case share a fence.
+// or a column of the resource's table, BIGINT NOT NULL DEFAULT 0. The name of a lock has up to 512 bytes. In MySQL write VARBINARY(512) in
+// place of VARCHAR(512): by its usual collations, names that differ only in case share a fence, and by most of them, utf8mb4_bin
+// included, so do names that differ only in spaces at the end.
 package fencesql
 
 import (

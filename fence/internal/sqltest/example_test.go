@@ -30,7 +30,7 @@ func openBank() bank {
 	_, err = db.Exec(`
 		CREATE TABLE account (id TEXT PRIMARY KEY, balance BIGINT NOT NULL);
 		INSERT INTO account VALUES ('ann', 100);
-		CREATE TABLE redlock_fence (resource VARCHAR(255) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL)`)
+		CREATE TABLE redlock_fence (resource VARCHAR(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL)`)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const schema = `
-	CREATE TABLE redlock_fence (resource VARCHAR(255) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL);
+	CREATE TABLE redlock_fence (resource VARCHAR(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL);
 	CREATE TABLE account (id TEXT NOT NULL PRIMARY KEY, fence BIGINT NOT NULL DEFAULT 0, owner TEXT NOT NULL, balance TEXT NOT NULL);`
 
 // open returns a fresh SQLite file that several connections may share.
