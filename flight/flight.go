@@ -31,7 +31,7 @@ var inside = redlock.Engine(engine.Key{})
 // writes it to the store and returns it. load's context ends when the lock is lost, because another
 // process may load then.
 //
-// Do calls read up to three times, and load once at most. An error of read ends Do, whatever read says of found. If the lock for reading is lost
+// Do calls read up to three times, and load once at most. A bad name or option is an error before that. An error of read ends Do, whatever read says of found. If the lock for reading is lost
 // while read finds nothing or fails, Do goes on as if the loader had failed. An error of load
 // is returned to its caller only, and the next caller that waits calls load. The other errors are
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
@@ -48,11 +48,14 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 	if ctx == nil || client == nil || read == nil || load == nil {
 		return value, fmt.Errorf("%w: flight: a nil context, client, read or load", redlock.ErrConfig)
 	}
+	rw := client.RWMutex(name, opts...)
+	if err := inside.Check(rw); err != nil { // also where the value is there: else it is told only when it is not
+		return value, err
+	}
 	value, found, err := read(ctx)
 	if found || err != nil {
 		return value, err
 	}
-	rw := client.RWMutex(name, opts...)
 	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
 		value, found, err = read(ctx)
 		found = found && err == nil

@@ -241,7 +241,12 @@ func TestDo_badInputAndReadFails_told(t *testing.T) {
 		c, _ := redlocktest.New(t)
 		s := &store{}
 		var none context.Context
+		reads := 0
+		full := func(context.Context) (string, bool, error) { reads++; return "found", true, nil }
 		for _, err := range []error{
+			second(flight.Do(t.Context(), c, "", full, s.load)), // also where the value is there: else it is found on the day that it is not
+			second(flight.Do(t.Context(), c, "x", full, s.load, redlock.WithTTL(-1))),
+			second(flight.Do(t.Context(), c, "x", full, s.load, nil)),
 			second(flight.Do(none, c, "x", s.read, s.load)),
 			second(flight.Do(t.Context(), nil, "x", s.read, s.load)),
 			second(flight.Do(t.Context(), c, "x", nil, s.load)),
@@ -251,6 +256,9 @@ func TestDo_badInputAndReadFails_told(t *testing.T) {
 			if !errors.Is(err, redlock.ErrConfig) {
 				t.Errorf("got %v", err)
 			}
+		}
+		if reads != 0 {
+			t.Errorf("%d reads before the name and the options were looked at", reads)
 		}
 		broken := func(context.Context) (string, bool, error) { return "", false, errLoad }
 		if _, err := flight.Do(t.Context(), c, "x", broken, s.load); !errors.Is(err, errLoad) || s.loads != 0 {
