@@ -69,7 +69,7 @@ type option func(*settings)
 func (f option) apply(s *settings) { f(s) }
 
 // WithValue sets what this candidate announces while it leads: an address, for example. Default
-// host/pid. The most is 1024 bytes.
+// host/pid, also for an empty value. The most is 1024 bytes.
 func WithValue(value string) Option { return option(func(s *settings) { s.value = value }) }
 
 // WithPause sets how long Run waits before it campaigns again after a term that was given up: the

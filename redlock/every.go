@@ -21,6 +21,9 @@ type Every struct {
 // before fn begins. The hosts need no common clock. d is 10 ms to a year. A name, a period or an option that cannot work is reported
 // by the first call, as [ErrConfig].
 //
+// Give all hosts the same d: the period that counts is that of the last run. Do not use the name for a [Mutex]: its Lock waits for
+// the rest of the period.
+//
 // Call [Every.Do] from a timer on each host. Choose d shorter than the time between two ticks,
 // for example half of it: a host whose timer fires a little before d is over runs nothing, and
 // asks again at its next tick only.
