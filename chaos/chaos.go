@@ -53,10 +53,10 @@ type Config struct {
 	Mutant      string              // the mutant of the lock that the clients are; empty: the lock. Only in a build with the tag mutants
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
-	TTL         time.Duration       // of the locks; default 600 ms, LongestTTL at most
-	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s, LongestMaxTTL at most
-	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s
-	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute
+	TTL         time.Duration       // of the locks; default 600 ms. The command line takes LongestTTL at most, but for Sim
+	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s. Likewise LongestMaxTTL
+	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s. Fewer are a violation of effort
+	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute. Likewise
 	Min         *check.Minimums     // what the run must have done; default see Minimums
 	Replay      string              // the command that repeats the run, for the record
 	Out         io.Writer           // receives a few lines about Docker, the servers and an interruption; nil discards them
@@ -152,6 +152,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	res, err := r.judge(ctx, h)
+	if res == nil { // no Violations say it
+		return nil, errors.Join(err, left(errors.Join(r.unclosed, r.remove())))
+	}
 	return res, errors.Join(err, left(r.remove()))
 }
 

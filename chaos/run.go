@@ -46,6 +46,7 @@ type run struct {
 	claimed        bool              // something may be on the masters of Config.Nodes
 	lasted         time.Duration     // how long faults struck
 	logs           map[string][]byte // of masters and clients, by name
+	unclosed       error             // what close returned
 }
 
 // real runs against real masters and removes them afterwards. What was recorded is in r.dir, which remove removes. After an error nothing is
@@ -59,9 +60,9 @@ func (r *run) real(ctx context.Context) (history.Source, error) {
 	if ctx.Err() != nil && r.claimed {
 		fmt.Fprintf(r.cfg.Out, "interrupted: cleaning up: deleting the keys of the run from your masters, for %v at most\n", leaveTime)
 	}
-	closed := r.close()
-	if all := errors.Join(err, closed); all != nil && (files == nil || ctx.Err() != nil) {
-		return nil, errors.Join(err, left(errors.Join(closed, r.remove())))
+	r.unclosed = r.close()
+	if all := errors.Join(err, r.unclosed); all != nil && (files == nil || ctx.Err() != nil) {
+		return nil, errors.Join(err, left(errors.Join(r.unclosed, r.remove())))
 	} else if all != nil {
 		// What was recorded is judged all the same, and the run has failed.
 		h := files.Run()

@@ -15,8 +15,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/nemesis"
 )
 
-// strike starts the strike loops and waits until cfg.Duration is over, every nemesis has struck and the lock quota is filled. A busy
-// machine gets another cfg.Duration and 30 s for the nemeses that have not struck, and a minute for the quota.
+// strike starts the strike loops and waits until cfg.Duration is over, every nemesis has struck, and cfg.LeastFaults and cfg.LeastLocks are reached. A
+// busy machine gets another cfg.Duration and 30 s for the nemeses and faults that have not struck, and a minute for the locks. What it has not reached
+// by then is a Finding.
 func (r *run) strike(ctx context.Context) error {
 	begun := time.Now()
 	live, stop := context.WithCancel(ctx)
@@ -61,10 +62,13 @@ func (r *run) strike(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
-	return errors.Join(all, r.missed())
+	if all != nil { // what broke off has done too little
+		return all
+	}
+	return r.missed()
 }
 
-// missed records it if the time for faults was over before cfg.LeastFaults and cfg.LeastLocks were reached. It goes by the counts of the strike
+// missed records whether the time for faults was over before cfg.LeastFaults and cfg.LeastLocks were reached. It goes by the counts of the strike
 // loops, which differ a little from those of the checker: a run that reached them by the one must not miss them by the other.
 func (r *run) missed() error {
 	_, struck := r.faults.now()

@@ -121,19 +121,19 @@ func (a *asked) parse(args []string, stderr io.Writer) bool {
 			return false
 		}
 	}
+	if a.held != "" {
+		var err error
+		if a.counts, err = list(a.held, strconv.Atoi); err != nil || slices.Min(a.counts) < 1 || a.heldTTL < 3*time.Second {
+			fmt.Fprintf(stderr, "measure: --held %s --held-ttl %v: want numbers above 0 with commas between them, and 3s or more\n", a.held, a.heldTTL)
+			return false
+		}
+	}
 	file, err := os.OpenFile(a.file, os.O_CREATE|os.O_WRONLY, 0o644) // now, and not after an hour. What is in it stays until then
 	if err != nil {
 		fmt.Fprintf(stderr, "measure: --json: %v\n", err)
 		return false
 	}
 	_ = file.Close()
-	if a.held == "" {
-		return true
-	}
-	if a.counts, err = list(a.held, strconv.Atoi); err != nil || slices.Min(a.counts) < 1 || a.heldTTL < 3*time.Second {
-		fmt.Fprintf(stderr, "measure: --held %s --held-ttl %v: want numbers above 0 with commas between them, and 3s or more\n", a.held, a.heldTTL)
-		return false
-	}
 	return true
 }
 

@@ -84,7 +84,7 @@ func TestCompare_runsWithFaults_noted(t *testing.T) {
 		{"none", good, good, exitOK, nil},
 		{"without overlaps", faulty, faulty, exitOK, []string{
 			"old: contention, 8 waiters of 1 client, held 0 ms: leases lost, whose holders outlived their validity: 4", "new: contention, 8 waiters of 1 client, held 0 ms: errors: 2",
-			"old: latency, 4 callers: errors: 6", "old: latency, 4 callers, floor: errors: 8", "old: outage, killed: errors: 10", "new: outage: does not hold, in runs: a lock is never granted again: 2",
+			"old: latency, 4 callers: errors: 6", "old: latency, 4 callers, floor: errors: 8", "old: outage, killed: errors: 10", "new: outage: runs in which this did not hold: a lock is never granted again: 2",
 		}},
 		{"overlaps of the old", file("twice", "3"), faulty, exitViolation, []string{"old: contention, 8 waiters of 1 client, held 0 ms: VIOLATION: times that two holders had the lock at once: 6"}},
 		{"overlaps of the new", faulty, "twice", exitViolation, []string{"new: contention, 8 waiters of 1 client, held 0 ms: VIOLATION"}},

@@ -51,7 +51,7 @@ type Reply struct {
 	Token  int64             // Acquire, Granted: the vote's token
 	Ticket int64             // Acquire with Wait, Held: the waiter's place in the queue
 	Ahead  int               // Acquire with Wait, Held: how many waiters are before it
-	State  string            // Acquire with Wait: [Node.VotingState]. Whoever takes the answer sets it
+	State  string            // Acquire with Wait, but for Granted: [Node.VotingState]. Whoever takes the answer sets it
 	Intact []bool            // Extend: one for each item
 	Denied []bool            // Extend: one for each item that the user may not touch, of which Intact says nothing; nil: none
 	Record map[string]string // ReadRecord: the fields that exist

@@ -172,7 +172,8 @@ func (g *Grant) soon(now time.Duration) bool {
 // that extend. If it was last known for span or longer before, it may have ended since, another attempt may have had the master, and what is there
 // may have been put back by a top-up that was on its way. The same goes for a place, if the master is replaced: it has other data than those with which
 // it gave the place, and a vote in them may have been handed, and have ended, before they were copied or restored. Then it is one that did not
-// count: see [Grant.Confirm]. So is a vote that a top-up has put back since the extend began, ahead of it on the way to the master.
+// count: see [Grant.Confirm]. The same goes for a vote that a top-up has put back since the extend began, ahead of it on the way to the master, and
+// that [Grant.ToppedUp] did not count.
 func (g *Grant) Seen(i int, start, now time.Duration, replaced bool) bool {
 	switch bit := uint64(1) << i; {
 	case (g.votes|g.places)&bit == 0:

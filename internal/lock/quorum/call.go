@@ -167,7 +167,7 @@ func (q *Call) Receive(op *protocol.Op) {
 	if q.m.Voted != nil && (op.Kind == protocol.Acquire || q.instead != nil && op.Reply.Outcome != protocol.Absent) {
 		q.m.Voted(op.Index, q.req.Lock, &op.Reply)
 	}
-	if q.req.Wait != nil && op.Reply.Outcome != protocol.Granted { // who granted keeps no place
+	if q.req.Wait != nil && op.Reply.Outcome != protocol.Granted { // a master that granted keeps no place
 		op.Reply.State = q.m.Nodes[op.Index].VotingState()
 	}
 	q.mu.Lock()

@@ -74,7 +74,7 @@ func (w *Lines) Enter(ctx context.Context, l *protocol.Lock) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.Over(); err != nil { // as it is once the lines are closed
+	if err := w.Over(); err != nil { // The client is over before its lines are closed.
 		return err
 	}
 	w.callers.Add(1)

@@ -181,7 +181,7 @@ func collect(all []*results.Result) *collection {
 		if r.Outage != nil {
 			c.cell("outage, the master that returned").addIf("votes again s", r.Outage.Votes)
 			for _, what := range r.Outage.Failed {
-				c.fault("outage: does not hold, in runs: "+what, 1)
+				c.fault("outage: runs in which this did not hold: "+what, 1)
 			}
 		}
 	}
