@@ -43,6 +43,7 @@ type Client struct {
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
+	gone    chan struct{} // closed when Close has closed the nodes
 	// serving ends when Shutdown or Close begins, with the error of calls for a lock as its cause.
 	serving    context.Context
 	endServing context.CancelCauseFunc
@@ -176,6 +177,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift, MaxTTL: s.maxTTL},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
+		gone:     make(chan struct{}),
 		instants: instants.Instants{Clock: s.clock},
 	}
 	c.masters.Timeout, c.masters.Trusted, c.masters.Trip = c.timeout, c.trusted, c.trip
@@ -293,11 +295,16 @@ func (c *Client) initRenewer() {
 //
 // Releases under way are sent first, for at most the node timeout.
 // Everything fails with ErrClosed afterwards. Close is safe twice, and of a nil or zero
-// Client. It returns nil.
+// Client. A Close beside another one waits until that one has ended, for a second or the node timeout at most. It returns nil.
 func (c *Client) Close() error {
-	if !c.isZero() && c.stop() {
+	switch {
+	case c.isZero():
+	case c.stop():
 		masters.CloseAll(c.masters.Nodes)
+		close(c.gone)
 		tell(c.tells.closed, event.Client(c))
+	default:
+		c.awaitClosed()
 	}
 	return nil
 }

@@ -339,3 +339,49 @@ func TestReady_followsTheMasters(t *testing.T) {
 		}
 	})
 }
+
+// Every Close returns when the client is closed, so a program may exit then: what was on its way to the masters was sent.
+func TestClose_besideAnother_waitsForIt(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		mustLock(t, a.Mutex("x"))
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		go func() { _, _ = a.Mutex("y").TryLock(context.Background()) }() // which nobody answers
+		time.Sleep(time.Millisecond)
+		began, first := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			_ = a.Close()
+			first <- time.Since(began)
+		}()
+		time.Sleep(time.Millisecond)
+		wantErr(t, a.Close(), nil)
+		second := time.Since(began)
+		if d := <-first; d < 10*time.Millisecond || second < d {
+			t.Errorf("the first Close took %v, and the second returned after %v", d, second)
+		}
+		for _, m := range c.masters {
+			m.Resume()
+		}
+	})
+}
+
+// A Close within another one does not wait for itself for ever: Observers must not call it, and some do.
+func TestClose_withinAnother_returns(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		var a *member
+		told := 0
+		again := func() {
+			told++
+			wantErr(t, a.Close(), nil)
+		}
+		a = c.client(redlock.WithObserver(&event.Observer{Ended: func(event.End) { again() }, Closed: func(event.Client) { again() }}))
+		mustLock(t, a.Mutex("x"))
+		began := time.Now()
+		wantErr(t, a.Close(), nil)
+		if d := time.Since(began); told != 2 || d > 2*time.Second {
+			t.Errorf("it took %v, and %d Observers were told", d, told)
+		}
+	})
+}
