@@ -363,3 +363,51 @@ func TestNode_masterCannotWriteToItsDisk_saysSoAndIsHeard(t *testing.T) {
 		t.Errorf("subscribed again to %s", <-subscribed)
 	}
 }
+
+// An earlier connection for messages may end after the next one has subscribed, because a message is still being handled. The node goes on
+// to hear the master then.
+func TestSubscribe_againWhileAMessageIsHandled_hears(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	direct := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = direct.Close() })
+	const channel = "redlock:wake:{11111111-1111-4111-8111-111111111111}"
+	var runID string
+	came, goOn := make(chan struct{}), make(chan struct{})
+	r := bound(t, s.URL(), protocol.Binding{
+		Admit: func(id protocol.Identity) error {
+			runID = id.RunID
+			return nil
+		},
+		Message: func(string, string) {
+			close(came)
+			<-goOn
+		}})
+	noErr(t, r.Ready(t.Context()))
+	hears := func() bool { return r.sub.hearsFrom(runID) }
+	listeners := func() int {
+		return strings.Count(direct.Do(t.Context(), "client", "list", "type", "pubsub").String(), " addr=")
+	}
+	r.Subscribe(channel)
+	soon(t, "it hears", hears)
+	noErr(t, direct.Publish(t.Context(), channel, "x").Err())
+	<-came
+	r.Unsubscribe(channel)
+	soon(t, "the subscription ends", func() bool {
+		r.sub.mu.Lock()
+		defer r.sub.mu.Unlock()
+		return !r.sub.running
+	})
+	r.Subscribe(channel)
+	soon(t, "it has subscribed again", func() bool { return direct.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 && listeners() == 2 })
+	soon(t, "it hears again", hears)
+	close(goOn)
+	soon(t, "the first connection is gone", func() bool { return listeners() == 1 })
+	for range 20 {
+		if !hears() {
+			t.Fatal("it listens, and says that it does not hear")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -150,7 +150,7 @@ func (s *subscription) session() bool {
 	if l == nil {
 		return !s.finish()
 	}
-	defer s.hears.Store(nil) // behind close, which ends the goroutine that stores it
+	defer s.hears.CompareAndSwap(&l.runID, nil) // behind close, which ends the goroutine that stores it; the next session may have stored its own
 	defer l.close()
 
 	have := make(map[string]bool)
@@ -356,7 +356,7 @@ func (s *subscription) receive(l *listener) {
 				l.on.Store(msg.Channel, true)
 			}
 			if protocol.IsWake(msg.Channel) {
-				s.hears.Store(nil)
+				s.hears.CompareAndSwap(&l.runID, nil)
 				if subscribed {
 					s.hears.Store(&l.runID)
 				}

@@ -53,7 +53,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	m := h.r.Masters
 	var req protocol.Request // Call copies it, so it stays on the stack
-	set, mayHand := h.parts(&req, was, now)
+	set, mayHand, putBack := h.parts(&req, was, now)
 	if set == 0 || errors.Is(was, errs.ErrClosed) {
 		h.r.remove(h)
 		return was
@@ -63,7 +63,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	defer call.Done()
 	var v counting.Verdict
 	o := attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}
-	if offered := h.offer(o, was); offered != nil {
+	if offered := h.offer(o, was, putBack); offered != nil {
 		v = offered.Await(ctx, m)
 	} else {
 		o.Decline(m.All)
@@ -80,9 +80,10 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 }
 
 // offer offers the lock to the next caller of this process, and returns what that has of it, or nil if there is none that may have it. A lock that
-// rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on.
-func (h *Hold) offer(o attempt.Offer, was error) *attempt.Offer {
-	if was != nil || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
+// rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on. Nor
+// is a lock passed on of which a vote was put back: see parts. The caller would hand it on from there, and does not know.
+func (h *Hold) offer(o attempt.Offer, was error, putBack bool) *attempt.Offer {
+	if was != nil || putBack || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
 		return nil
 	}
 	return h.r.Events.Offer(o)
@@ -92,16 +93,16 @@ func (h *Hold) offer(o attempt.Offer, was error) *attempt.Offer {
 func (h *Hold) Released() { h.r.remove(h) }
 
 // parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
-// next waiter.
+// next waiter, and whether a vote was put back.
 //
 // A master may do that if it has answered the acquire, and was believed. That goes for a master too that answered that it queued the holder: if it
 // has handed the vote to the holder since, it had that from one who was believed. A vote that was missing once, and was put back, is not handed on:
 // the master's clock may have jumped, and another may still count a vote that ended too early there (H17 in docs/internals/handoff.md).
-func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64) {
+func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64, putBack bool) {
 	m := h.r.Masters
 	h.mu.Lock()
 	silent := h.votes.count()
-	mayHand = h.votes.answered &^ h.votes.toppedUp
+	mayHand, putBack = h.votes.answered&^h.votes.toppedUp, h.votes.toppedUp != 0
 	set = h.votes.grant.Release(silent)
 	queued, lifts := h.votes.queued, (h.parting == abandoned || mutants.RestLifted) && h.Terms.MinHold > 0
 	h.votes.dropAcquire()
@@ -123,7 +124,7 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 	if was == nil && h.Lock.Mode != protocol.Read {
 		req.Hand, req.Token = protocol.Liveness, h.r.Propose()
 	}
-	return set, mayHand
+	return set, mayHand, putBack
 }
 
 // unconfirmed is the error of a release to the masters in the set that no quorum confirmed: ErrLost if a

@@ -368,6 +368,25 @@ func TestRelease_drain_emptyWhenItIsSent(t *testing.T) {
 	}
 }
 
+// Who takes a lock over hands it on, also from a master that put the vote back, of which nobody knows that. So such a lock is not offered.
+func TestRelease_voteWasPutBack_isNotOffered(t *testing.T) {
+	for _, toppedUp := range []uint64{0, 0b100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, true)
+			offered := false
+			s.r.Events.Offer = func(attempt.Offer) *attempt.Offer {
+				offered = true
+				return nil
+			}
+			s.h.votes.toppedUp = toppedUp
+			s.release()
+			if offered != (toppedUp == 0) {
+				t.Errorf("votes were put back on %b, and the lock is offered: %t", toppedUp, offered)
+			}
+		})
+	}
+}
+
 func TestHold_steps_asTheTable(t *testing.T) {
 	rows := tableOf(t, "hold.go", 4)
 	if len(rows) != len(steps) {
