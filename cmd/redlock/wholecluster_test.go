@@ -38,7 +38,7 @@ func TestWholeCluster_everyCommand(t *testing.T) {
 
 	for _, tc := range []struct{ flags, says []string }{
 		{[]string{"--cluster", "redis://a:1"}, []string{"--cluster: ", "want redis-cluster://host:port"}},
-		{[]string{"--cluster", url + "/?tag=x"}, []string{"no parameters but name and those of TLS"}},
+		{[]string{"--cluster", url + "/?tag=x"}, []string{`parameter "tag" in the URL`}},
 		{[]string{"--cluster", url, "--nodes", url}, []string{"--cluster and --nodes both name the masters"}},
 		{[]string{"--cluster", url, "--tls-ca", "/x"}, []string{"--tls-ca is for masters with TLS"}},
 		{[]string{"--cluster", url, "--node-count", "64"}, []string{"64 masters"}},
