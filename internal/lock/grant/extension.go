@@ -49,9 +49,6 @@ func (e *Extension) Answer(i int, intact bool) {
 // Confirmed are the masters that had a vote that counts.
 func (e *Extension) Confirmed() uint64 { return e.confirmed & e.voters }
 
-// Missing are the masters that did not have the vote.
-func (e *Extension) Missing() uint64 { return e.missing }
-
 // Decided says whether no answer can change the [Result] any more. answered are the masters that have answered in whatever way.
 func (e *Extension) Decided(answered uint64, need int) bool {
 	confirmed, open := e.Confirmed(), (e.voters|e.silent)&^answered

@@ -47,7 +47,8 @@ type Grant struct {
 	votes    uint64
 	places   uint64
 	maybe    uint64
-	failed   int // extends that no quorum confirmed
+	back     uint64 // the masters on which a top-up that was not answered puts the vote back
+	failed   int    // extends that no quorum confirmed
 	released bool
 
 	acquired time.Duration   // when the acquire began
@@ -120,10 +121,9 @@ func (g *Grant) Votes() uint64 { return g.votes }
 // Places are the other masters whose yes counts in an extend.
 func (g *Grant) Places() uint64 { return g.places }
 
-// Left is how many masters may have a vote that counts, now or later, when the masters in missing have said that they have none, and
-// those in silent have not answered the acquire.
-func (g *Grant) Left(missing, silent uint64) int {
-	return bits.OnesCount64((g.votes|silent)&^missing | g.places)
+// Left is how many masters may have a vote that counts, now or later, when those in silent have not answered the acquire.
+func (g *Grant) Left(silent uint64) int {
+	return bits.OnesCount64(g.votes | g.places | g.back | silent)
 }
 
 // Result is what an extend came to.
@@ -136,15 +136,15 @@ const (
 )
 
 // Extended takes the outcome of an extend that began at start. confirmed are the masters of
-// Votes and Places that had the vote, missing are those that had not. silent are the masters
+// Votes and Places that had the vote. silent are the masters
 // that have not answered the acquire yet: they may have voted.
-func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64) Result {
+func (g *Grant) Extended(start time.Duration, confirmed, silent uint64) Result {
 	n := bits.OnesCount64(confirmed)
 	switch {
 	case n >= g.need || mutants.ExtendMinority && n > 0:
 		g.from, g.until = start, start+g.span
 		return Renewed
-	case g.Left(missing, silent) < g.need:
+	case g.Left(silent) < g.need:
 		g.failed++
 		return Lost
 	}
@@ -188,6 +188,9 @@ func (g *Grant) Seen(i int, start, now time.Duration, replaced bool) bool {
 	return true
 }
 
+// Missing takes the answer of master i to an extend that the vote is not there. A place may still become one.
+func (g *Grant) Missing(i int) { g.votes &^= 1 << i }
+
 // Confirm notes, at now, a vote that master i confirmed to an extend that began at start and won, and that did not count
 // before.
 func (g *Grant) Confirm(i int, start, now time.Duration) {
@@ -215,15 +218,17 @@ func (g *Grant) TopUp(i int, now time.Duration) Proof {
 		g.votes &^= 1 << i
 		g.places &^= 1 << i
 		g.maybe |= 1 << i
+		g.back |= 1 << i
 	}
 	return Proof{g.failed, now}
 }
 
-// ToppedUp counts a vote that master i has acknowledged at now, unless an extend has failed since
+// ToppedUp takes the answer to a top-up. It counts a vote that master i has acknowledged at now, unless an extend has failed since
 // the top-up was sent. The vote may have been missing since before the last extend that a
 // quorum confirmed, so it proves nothing then. Nor does one that is put back late: see [Soon].
-func (g *Grant) ToppedUp(i int, sent Proof, now time.Duration) {
-	if !g.released && sent.failed == g.failed && g.soon(now) {
+func (g *Grant) ToppedUp(i int, sent Proof, acknowledged bool, now time.Duration) {
+	g.back &^= 1 << i
+	if acknowledged && !g.released && sent.failed == g.failed && g.soon(now) {
 		g.votes |= 1 << i
 		g.proved[i] = sent.sent
 	}
@@ -233,6 +238,6 @@ func (g *Grant) ToppedUp(i int, sent Proof, now time.Duration) {
 // may hold a vote, and those in silent, which have not answered the acquire.
 func (g *Grant) Release(silent uint64) uint64 {
 	set := silent | g.maybe
-	g.votes, g.places, g.maybe, g.released = 0, 0, 0, true
+	g.votes, g.places, g.maybe, g.back, g.released = 0, 0, 0, 0, true
 	return set
 }

@@ -36,6 +36,7 @@ const (
 	failed
 	renewed
 	seen   // the master answered an extend: the vote is there
+	lacked // the master answered an extend: the vote is not there
 	queued // the master answered the acquire with a place
 	released
 )
@@ -58,7 +59,7 @@ func counts(history []told, i int) bool {
 			if vote = e.at-proved <= span; vote {
 				proved = max(proved, e.start)
 			}
-		case e.kind == topUp:
+		case e.kind == topUp, e.kind == lacked:
 			vote = false
 		case e.kind == toppedUp:
 			proof := soon(history, at)
@@ -99,6 +100,16 @@ func mayHand(history []told, i int) bool {
 		}
 	}
 	return place
+}
+
+// comesBack says by the words of the definition whether a top-up that was not answered puts the vote back on master i.
+func comesBack(history []told, i int) (back bool) {
+	for _, e := range history {
+		if e.master == i && (e.kind == topUp || e.kind == toppedUp) {
+			back = e.kind == topUp
+		}
+	}
+	return back
 }
 
 // world is a grant, with its history and what the masters have answered to the acquire.
@@ -156,17 +167,18 @@ func (w *world) answer(i int, vote, place, unknown bool) {
 // counts, and those that have handed the holder their vote, which no message told of.
 func (w *world) extend(confirmedBy, missing uint64) {
 	w.see(confirmedBy, w.now)
+	w.lack(missing)
 	confirmedBy &= w.g.Votes() | w.g.Places()
-	result := w.g.Extended(w.now, confirmedBy, missing, w.silent)
+	result := w.g.Extended(w.now, confirmedBy, w.silent)
 	n := bits.OnesCount64(confirmedBy)
 	left := 0
 	for i := range masters {
 		bit := uint64(1) << i
-		if (counts(w.history, i) || w.silent&bit != 0) && missing&bit == 0 || mayHand(w.history, i) {
+		if counts(w.history, i) || w.silent&bit != 0 || mayHand(w.history, i) || comesBack(w.history, i) {
 			left++
 		}
 	}
-	if got := w.g.Left(missing, w.silent); got != left {
+	if got := w.g.Left(w.silent); got != left {
 		w.t.Fatalf("%d votes are left, want %d", got, left)
 	}
 	want := Unconfirmed
@@ -194,6 +206,16 @@ func (w *world) see(set uint64, start time.Duration) {
 			if got, want := w.g.Seen(i, start, w.now, false), counts(w.history, i) || mayHand(w.history, i); got != want {
 				w.t.Fatalf("the yes of master %d counts: %t, want %t", i, got, want)
 			}
+		}
+	}
+}
+
+// lack has masters say that the vote is not there.
+func (w *world) lack(set uint64) {
+	for i := range masters {
+		if set&(1<<i) != 0 {
+			w.log(lacked, i)
+			w.g.Missing(i)
 		}
 	}
 }
@@ -284,7 +306,9 @@ func walk(t *testing.T, steps []byte) {
 			w.count()
 			confirmedBy := uint64(arg) & all &^ w.silent
 			w.see(confirmedBy, w.from)
-			w.follow(confirmedBy, all&^w.silent&^confirmedBy&(uint64(step)>>3))
+			missing := all &^ w.silent &^ confirmedBy & (uint64(step) >> 3)
+			w.lack(missing)
+			w.follow(confirmedBy, missing)
 		}
 		w.check()
 	}
@@ -298,7 +322,7 @@ func (w *world) acknowledge(k int) {
 	k %= len(w.sent)
 	s := w.sent[k]
 	w.history = append(w.history, told{kind: toppedUp, master: s.master, top: s.at, at: w.now})
-	w.g.ToppedUp(s.master, s.proof, w.now)
+	w.g.ToppedUp(s.master, s.proof, true, w.now)
 	w.sent = slices.Delete(w.sent, k, k+1)
 }
 
@@ -317,7 +341,7 @@ func (w *world) release(i int) {
 	w.log(released, -1)
 	w.g.Confirm(i, w.now, w.now)
 	late := w.g.TopUp(i, w.now)
-	w.g.ToppedUp(i, late, w.now)
+	w.g.ToppedUp(i, late, true, w.now)
 	w.count()
 	if w.g.Votes() != 0 || !w.g.valid() {
 		w.t.Fatalf("after the release: %+v", w.g)
@@ -332,19 +356,20 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 		counts  bool
 	}{
 		"nothing in between":         {func(*Grant) {}, true},
-		"an extend that won":         {func(g *Grant) { g.Extended(2*time.Second, 0b11100, 0, 0) }, true},
-		"an extend without a quorum": {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0, 0) }, false},
-		"an extend that lost":        {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0b01100, 0) }, false},
+		"an extend that won":         {func(g *Grant) { g.Extended(2*time.Second, 0b11100, 0) }, true},
+		"an extend without a quorum": {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0) }, false},
+		"an extend that lost":        {func(g *Grant) { g.Missing(2); g.Missing(3); g.Extended(2*time.Second, 0b10000, 0) }, false},
 	} {
 		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: all})
-		g.Extended(time.Second, 0b11110, 0b00001, 0)
+		g.Missing(0)
+		g.Extended(time.Second, 0b11110, 0)
 		sent := g.TopUp(0, 2*time.Second)
 		if g.Votes() != 0b11110 {
 			t.Errorf("%s: votes %05b while the top-up is under way", name, g.Votes())
 		}
 		tc.between(&g)
-		g.ToppedUp(0, sent, 3*time.Second)
+		g.ToppedUp(0, sent, true, 3*time.Second)
 		if counts := g.Votes()&1 != 0; counts != tc.counts {
 			t.Errorf("%s: counts %v, want %v", name, counts, tc.counts)
 		}
@@ -359,8 +384,8 @@ func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
 	}{{span / 3, true}, {span/3 + 1, false}} {
 		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: 0b00111})
-		g.Extended(time.Second, 0b00111, 0, 0)
-		g.ToppedUp(3, g.TopUp(3, time.Second), time.Second+tc.after)
+		g.Extended(time.Second, 0b00111, 0)
+		g.ToppedUp(3, g.TopUp(3, time.Second), true, time.Second+tc.after)
 		g.Confirm(4, time.Second, time.Second+tc.after)
 		if counts := g.Votes() == all; counts != tc.counts || !counts && g.Votes() != 0b00111 {
 			t.Errorf("after %v: votes %05b, want %v", tc.after, g.Votes(), tc.counts)
@@ -387,7 +412,7 @@ func TestGrant_voteLastHeardOfLongAgo_doesNotCount(t *testing.T) {
 		for i := range 3 {
 			g.Seen(i, half, half, false)
 		}
-		g.Extended(half, 0b00111, 0, 0)
+		g.Extended(half, 0b00111, 0)
 		if g.Seen(3, half+1, tc.after, false) != tc.counts || (g.Votes()&0b01000 != 0) != tc.counts {
 			t.Errorf("heard of after %v: votes %05b", tc.after, g.Votes())
 		}
@@ -409,10 +434,10 @@ func TestGrant_short_untilExtended(t *testing.T) {
 		if g.Short() != tc.short {
 			t.Errorf("from %v to %v: short %v", from, tc.until, g.Short())
 		}
-		if g.Extended(from+time.Second, 0b00001, 0, 0); g.Short() != tc.short {
+		if g.Extended(from+time.Second, 0b00001, 0); g.Short() != tc.short {
 			t.Errorf("from %v to %v, and an extend that failed: short %v", from, tc.until, g.Short())
 		}
-		if g.Extended(from+time.Second, all, 0, 0); g.Short() {
+		if g.Extended(from+time.Second, all, 0); g.Short() {
 			t.Errorf("from %v to %v, and extended: short", from, tc.until)
 		}
 	}
@@ -545,7 +570,7 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 			}
 		}
 		topUp, confirm := e.Follow(answered)
-		if topUp != missing || e.Missing() != missing || confirm != back {
+		if topUp != missing || e.missing != missing || confirm != back {
 			t.Fatalf("%+v: top-up %b, confirm %b", e, topUp, confirm)
 		}
 	}

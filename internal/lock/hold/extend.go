@@ -93,7 +93,7 @@ func (e *batch) Receive(op *protocol.Op) {
 		it := &e.items[i]
 		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
 			intact := op.Reply.Intact[i]
-			if intact && !it.hold.seen(op.Index, e.start, now) {
+			if !it.hold.seen(op.Index, intact, e.start, now) {
 				it.answers.Forget(op.Index)
 			}
 			it.answers.Answer(op.Index, intact)
@@ -150,7 +150,7 @@ func (e *batch) decide(it *extending, must bool) {
 	it.decided = true
 	e.open--
 	e.r.Extends.Add(1)
-	told, err := h.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	told, err := h.extended(e.start, it.answers.Confirmed())
 	e.untold = e.untold.and(told)
 	switch it.renewed = err == nil; {
 	case it.renewed:

@@ -195,3 +195,42 @@ func TestExtend_voteIsPutBackWhileItBegins_doesNotCount(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 	})
 }
+
+// What a master said to an extend is no news any more when the vote was put back there since: a lease that a quorum has is not lost.
+func TestExtend_missingThenPutBack_isNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, true)
+		s.extending()
+		late := s.last(2, protocol.Extend).op
+		s.answer(protocol.Extend, intact, 0, 1)
+		s.extending()
+		late.Reply = gone
+		late.To.Receive(late)
+		s.answer(protocol.Extend, gone, 2)
+		s.answer(protocol.TopUp, protocol.Reply{Outcome: protocol.Granted}, 2)
+		s.answer(protocol.Extend, intact, 0)
+		s.answer(protocol.Extend, gone, 1)
+		if err := s.share.Err(); err != nil {
+			t.Errorf("masters 0 and 2 have the vote, and the lease is over: %v", err)
+		}
+		s.r.Close()
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// A vote that a master has lost is lost also for the next extend, which that master does not answer: nobody has to wait for the end of validity.
+func TestExtend_missingInTwo_isLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, true)
+		for _, missing := range []int{2, 1} {
+			s.extending()
+			s.answer(protocol.Extend, intact, 0)
+			s.answer(protocol.Extend, gone, missing)
+			time.Sleep(stageTimeout)
+			synctest.Wait()
+		}
+		s.wantEnded(errs.ErrLost)
+		s.r.Close()
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -220,8 +220,8 @@ func (h *Hold) Extend(ctx context.Context) error {
 }
 
 // extended takes the outcome of an extend that began at start, and returns why the hold has no new
-// end, or nil. See [grant.Grant.Extended] for confirmed and missing. The caller tells the news.
-func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *news, over error) {
+// end, or nil. See [grant.Grant.Extended] for confirmed. The caller tells the news.
+func (h *Hold) extended(start time.Duration, confirmed uint64) (told *news, over error) {
 	h.mu.Lock()
 	defer func() { told = h.unlockUntold() }()
 	m := h.r.Masters
@@ -230,10 +230,10 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.votes.count()
-		switch h.votes.grant.Extended(start, confirmed, missing, silent) {
+		switch h.votes.grant.Extended(start, confirmed, silent) {
 		case grant.Lost:
 			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", errs.ErrLost,
-				h.Lock.Name, h.votes.grant.Left(missing, silent), len(m.Nodes), m.Need)
+				h.Lock.Name, h.votes.grant.Left(silent), len(m.Nodes), m.Need)
 			h.endLocked(event.EndVotes, err)
 		case grant.Unconfirmed:
 			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.ErrUnreachable,
@@ -281,11 +281,15 @@ func (h *Hold) Voters() (votes, places, silent uint64) {
 	return h.votes.grant.Votes(), h.votes.grant.Places(), silent
 }
 
-// seen takes, at now, the answer of master i, that its vote is there, to an extend that began at start. It says whether the vote may count in that extend.
-func (h *Hold) seen(i int, start, now time.Duration) bool {
+// seen takes, at now, the answer of master i, whether its vote is there, to an extend that began at start. It says whether a yes may count in that extend.
+func (h *Hold) seen(i int, intact bool, start, now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.votes.count()
+	if !intact {
+		h.votes.grant.Missing(i)
+		return true
+	}
 	return h.votes.grant.Seen(i, start, now, h.votes.replaced(i, h.r.Masters.Nodes[i]))
 }
 
@@ -312,10 +316,11 @@ func (h *Hold) topUp(i int) {
 	m := h.r.Masters
 	now := m.Clock.Elapsed()
 	sent := h.votes.grant.TopUp(i, now)
-	m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
-		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list),
-		Start: now, Deadline: now + m.Timeout(),
-	}})
+	if !m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
+		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list), Start: now, Deadline: now + m.Timeout(),
+	}}) {
+		h.votes.grant.ToppedUp(i, sent, false, now)
+	}
 }
 
 // topUpReply takes the answer to a top-up.
@@ -327,7 +332,5 @@ type topUpReply struct {
 func (t topUpReply) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
-	if op.Reply.Outcome == protocol.Granted {
-		t.h.votes.grant.ToppedUp(op.Index, t.sent, t.h.r.Masters.Clock.Elapsed())
-	}
+	t.h.votes.grant.ToppedUp(op.Index, t.sent, op.Reply.Outcome == protocol.Granted, t.h.r.Masters.Clock.Elapsed())
 }
