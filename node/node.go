@@ -35,7 +35,7 @@ var (
 	// ErrReplica: the address is a replica's. A replica's votes mean nothing.
 	ErrReplica = protocol.ErrReplica
 	// ErrDenied: the master, or a sentinel, refused the user or the password, or the user
-	// lacks a right. An operator must change it.
+	// lacks a right, or the master a command. An operator must change it.
 	ErrDenied = protocol.ErrDenied
 	// ErrEviction: the master may evict locks when memory runs short
 	// (docs/safety.md A10).

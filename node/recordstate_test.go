@@ -105,4 +105,9 @@ func TestBind_twiceOrClosed_refused(t *testing.T) {
 	if err := r.Bind(protocol.Binding{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
+	r = open()
+	_ = r.Ready(t.Context())
+	if err := r.Bind(protocol.Binding{}); !errors.Is(err, protocol.ErrBound) {
+		t.Errorf("asked before: %v", err)
+	}
 }

@@ -64,7 +64,7 @@ type redisNode struct {
 	down        bool     // the breaker is open
 	downErr     error
 	closed      bool
-	bound       bool          // Bind was called
+	bound       bool          // Bind was called, or the lane runs without
 	epoch       string        // the epoch with which scripts compare the record; see Enter
 	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
@@ -155,7 +155,14 @@ func (r *redisNode) Ready(ctx context.Context) error {
 }
 
 // begin starts the lane.
-func (r *redisNode) begin() { r.start.Do(func() { go r.run() }) }
+func (r *redisNode) begin() {
+	r.start.Do(func() {
+		r.mu.Lock()
+		r.bound = true // too late for a coordinator: the lane reads the binding
+		r.mu.Unlock()
+		go r.run()
+	})
+}
 
 // Submit implements [Node].
 func (r *redisNode) Submit(op *protocol.Op) bool {

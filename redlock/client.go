@@ -11,6 +11,7 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,7 @@ type Client struct {
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
-	gone    chan struct{} // closed when Close has closed the nodes
+	gone    chan struct{} // closed when Close has closed the nodes, or has taken a second or the node timeout
 	// serving ends when Shutdown or Close begins, with the error of calls for a lock as its cause.
 	serving    context.Context
 	endServing context.CancelCauseFunc
@@ -139,7 +140,7 @@ func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 // ([node.New]) or in memory (package nodetest). It waits as Open does and returns the
 // same errors. The client closes the nodes in Close; on an error they stay the caller's,
 // who must close them: a node serves one client only. A node that another client or operation has or had, or that is
-// closed, is an [ErrConfig]: make new nodes to try again. Nodes must have the client's clock: see [WithClock].
+// closed, is an [ErrConfig]. After an error none of the nodes can be used again: make new ones. Nodes must have the client's clock: see [WithClock].
 func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -297,26 +298,29 @@ func (c *Client) initRenewer() {
 // Everything fails with ErrClosed afterwards. Close is safe twice, and of a nil or zero
 // Client. A Close beside another one waits until that one has ended, for a second or the node timeout at most. It returns nil.
 func (c *Client) Close() error {
-	switch {
-	case c.isZero():
-	case c.stop():
-		masters.CloseAll(c.masters.Nodes)
-		close(c.gone)
-		tell(c.tells.closed, event.Client(c))
-	default:
-		c.awaitClosed()
+	if c.isZero() {
+		return nil
 	}
+	if c.closed.Swap(true) {
+		<-c.gone // a program may exit when its own Close returns
+		return nil
+	}
+	went := sync.OnceFunc(func() { close(c.gone) })
+	limit := time.AfterFunc(max(c.timeout(), partingTime), went) // this Close may wait for an Observer that calls Close
+	c.stop()
+	masters.CloseAll(c.masters.Nodes)
+	limit.Stop()
+	went()
+	tell(c.tells.closed, event.Client(c))
 	return nil
 }
 
 // isZero says whether c was not made by Open or New.
 func (c *Client) isZero() bool { return c == nil || c.clock == nil }
 
-// stop ends everything but the nodes, once.
-func (c *Client) stop() bool {
-	if c.closed.Swap(true) {
-		return false
-	}
+// stop ends everything but the nodes. It is called once.
+func (c *Client) stop() {
+	c.closed.Store(true)
 	c.endServing(ErrClosed)
 	close(c.quit)
 	c.renewer.Close()
@@ -324,7 +328,6 @@ func (c *Client) stop() bool {
 	c.watchers.Close()
 	c.label.Close()
 	c.keeper.Close()
-	return true
 }
 
 // jitter is a random time in [0, d): pauses of clients must not fall together.

@@ -41,7 +41,7 @@ var (
 	ErrUnreachable = errs.ErrUnreachable
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
-	// lacks a right, or the masters' memory is full.
+	// lacks a right, the masters lack a command, or their memory is full.
 	ErrRefused = errs.ErrRefused
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,

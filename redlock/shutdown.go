@@ -47,6 +47,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	case c.closed.Load() && !errors.Is(context.Cause(c.serving), errShutdown):
+		<-c.gone
 		return nil
 	}
 	c.endServing(errShutdown)
@@ -66,23 +67,13 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.endErr
 }
 
-// awaitClosed waits until the Close that ends the client has sent what was under way: a program may exit when its own Close returns. The
-// wait has a limit, because that Close may wait for an Observer that calls Close.
-func (c *Client) awaitClosed() {
-	limit := time.NewTimer(max(c.timeout(), partingTime))
-	defer limit.Stop()
-	select {
-	case <-c.gone:
-	case <-limit.C:
-	}
-}
-
 // end ends the client when empty is closed, when ctx has ended, or when somebody has closed it.
 func (c *Client) end(ctx context.Context, empty <-chan struct{}) (err error) {
 	select {
 	case <-empty:
 	default:
 		if c.closed.Load() {
+			<-c.gone
 			return fmt.Errorf("%w: while Shutdown waited for the holders of leases, which the TTL frees", ErrClosed)
 		}
 		err = c.surrender(ctx, empty)

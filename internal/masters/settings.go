@@ -81,7 +81,7 @@ func Unusable(err error) bool {
 
 // Spent is err, why a node cannot serve this client or operation, as an ErrConfig with the remedy.
 func Spent(err error) error {
-	return fmt.Errorf("%w: %w; a node serves one client or operation only, until it is closed: make another one with node.Open or node.New", errs.ErrConfig, err)
+	return fmt.Errorf("%w: %w; a node serves one client or one operation: make a new one with node.Open or node.New", errs.ErrConfig, err)
 }
 
 // CloseAll closes all nodes at the same time.

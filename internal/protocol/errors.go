@@ -14,7 +14,7 @@ import (
 // there.
 var (
 	ErrClosed     = errors.New("node: closed")
-	ErrBound      = errors.New("node: it has a client or an operation already, or had one")
+	ErrBound      = errors.New("node: it has a client or an operation already, or had one, or was asked before it had one")
 	ErrDown       = errors.New("node: master unreachable")
 	ErrStalled    = errors.New("node: master does not answer")
 	ErrBusy       = errors.New("node: queue is full")

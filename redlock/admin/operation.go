@@ -196,6 +196,9 @@ func (op *operation) ready(ctx context.Context) error {
 		}
 	}
 	for i, err := range errs {
+		if errors.Is(err, node.ErrClosed) {
+			return masters.Spent(err)
+		}
 		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
 		if !leaves && masters.Unusable(err) && !errors.Is(err, node.ErrDenied) {
 			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)

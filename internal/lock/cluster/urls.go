@@ -31,7 +31,7 @@ func Parse(rawURL string) (URL, error) {
 	}
 	query, err := url.ParseQuery(params)
 	if err != nil {
-		return URL{}, fmt.Errorf("%w: the parameters of the whole cluster %q cannot be read", errs.ErrConfig, redact.URL(rawURL))
+		return URL{}, fmt.Errorf("%w: the parameters of the whole cluster %q cannot be read: write them as name=value&name=value, and special characters as %%XX", errs.ErrConfig, redact.URL(rawURL))
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if slices.Contains([]string{"cert", "key", "ca", "server_name", "name"}, name) {

@@ -47,8 +47,7 @@ type Grant struct {
 	votes    uint64
 	places   uint64
 	maybe    uint64
-	back     uint64 // the masters on which a top-up that was not answered puts the vote back
-	failed   int    // extends that no quorum confirmed
+	failed   int // extends that no quorum confirmed
 	released bool
 
 	acquired time.Duration   // when the acquire began
@@ -123,7 +122,7 @@ func (g *Grant) Places() uint64 { return g.places }
 
 // Left is how many masters may have a vote that counts, now or later, when those in silent have not answered the acquire.
 func (g *Grant) Left(silent uint64) int {
-	return bits.OnesCount64(g.votes | g.places | g.back | silent)
+	return bits.OnesCount64(g.votes | g.places | silent)
 }
 
 // Result is what an extend came to.
@@ -218,17 +217,15 @@ func (g *Grant) TopUp(i int, now time.Duration) Proof {
 		g.votes &^= 1 << i
 		g.places &^= 1 << i
 		g.maybe |= 1 << i
-		g.back |= 1 << i
 	}
 	return Proof{g.failed, now}
 }
 
-// ToppedUp takes the answer to a top-up. It counts a vote that master i has acknowledged at now, unless an extend has failed since
+// ToppedUp counts a vote that master i has acknowledged at now, unless an extend has failed since
 // the top-up was sent. The vote may have been missing since before the last extend that a
 // quorum confirmed, so it proves nothing then. Nor does one that is put back late: see [Soon].
-func (g *Grant) ToppedUp(i int, sent Proof, acknowledged bool, now time.Duration) {
-	g.back &^= 1 << i
-	if acknowledged && !g.released && sent.failed == g.failed && g.soon(now) {
+func (g *Grant) ToppedUp(i int, sent Proof, now time.Duration) {
+	if !g.released && sent.failed == g.failed && g.soon(now) {
 		g.votes |= 1 << i
 		g.proved[i] = sent.sent
 	}
@@ -238,6 +235,6 @@ func (g *Grant) ToppedUp(i int, sent Proof, acknowledged bool, now time.Duration
 // may hold a vote, and those in silent, which have not answered the acquire.
 func (g *Grant) Release(silent uint64) uint64 {
 	set := silent | g.maybe
-	g.votes, g.places, g.maybe, g.back, g.released = 0, 0, 0, 0, true
+	g.votes, g.places, g.maybe, g.released = 0, 0, 0, true
 	return set
 }

@@ -102,16 +102,6 @@ func mayHand(history []told, i int) bool {
 	return place
 }
 
-// comesBack says by the words of the definition whether a top-up that was not answered puts the vote back on master i.
-func comesBack(history []told, i int) (back bool) {
-	for _, e := range history {
-		if e.master == i && (e.kind == topUp || e.kind == toppedUp) {
-			back = e.kind == topUp
-		}
-	}
-	return back
-}
-
 // world is a grant, with its history and what the masters have answered to the acquire.
 type world struct {
 	t       *testing.T
@@ -174,7 +164,7 @@ func (w *world) extend(confirmedBy, missing uint64) {
 	left := 0
 	for i := range masters {
 		bit := uint64(1) << i
-		if counts(w.history, i) || w.silent&bit != 0 || mayHand(w.history, i) || comesBack(w.history, i) {
+		if counts(w.history, i) || w.silent&bit != 0 || mayHand(w.history, i) {
 			left++
 		}
 	}
@@ -322,7 +312,7 @@ func (w *world) acknowledge(k int) {
 	k %= len(w.sent)
 	s := w.sent[k]
 	w.history = append(w.history, told{kind: toppedUp, master: s.master, top: s.at, at: w.now})
-	w.g.ToppedUp(s.master, s.proof, true, w.now)
+	w.g.ToppedUp(s.master, s.proof, w.now)
 	w.sent = slices.Delete(w.sent, k, k+1)
 }
 
@@ -341,7 +331,7 @@ func (w *world) release(i int) {
 	w.log(released, -1)
 	w.g.Confirm(i, w.now, w.now)
 	late := w.g.TopUp(i, w.now)
-	w.g.ToppedUp(i, late, true, w.now)
+	w.g.ToppedUp(i, late, w.now)
 	w.count()
 	if w.g.Votes() != 0 || !w.g.valid() {
 		w.t.Fatalf("after the release: %+v", w.g)
@@ -369,7 +359,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 			t.Errorf("%s: votes %05b while the top-up is under way", name, g.Votes())
 		}
 		tc.between(&g)
-		g.ToppedUp(0, sent, true, 3*time.Second)
+		g.ToppedUp(0, sent, 3*time.Second)
 		if counts := g.Votes()&1 != 0; counts != tc.counts {
 			t.Errorf("%s: counts %v, want %v", name, counts, tc.counts)
 		}
@@ -385,7 +375,7 @@ func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
 		g := New(need, all, 0, 0, span, span)
 		g.CountAcquire(Answers{Granted: 0b00111})
 		g.Extended(time.Second, 0b00111, 0)
-		g.ToppedUp(3, g.TopUp(3, time.Second), true, time.Second+tc.after)
+		g.ToppedUp(3, g.TopUp(3, time.Second), time.Second+tc.after)
 		g.Confirm(4, time.Second, time.Second+tc.after)
 		if counts := g.Votes() == all; counts != tc.counts || !counts && g.Votes() != 0b00111 {
 			t.Errorf("after %v: votes %05b, want %v", tc.after, g.Votes(), tc.counts)

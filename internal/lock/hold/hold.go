@@ -316,11 +316,10 @@ func (h *Hold) topUp(i int) {
 	m := h.r.Masters
 	now := m.Clock.Elapsed()
 	sent := h.votes.grant.TopUp(i, now)
-	if !m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
-		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list), Start: now, Deadline: now + m.Timeout(),
-	}}) {
-		h.votes.grant.ToppedUp(i, sent, false, now)
-	}
+	m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
+		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list),
+		Start: now, Deadline: now + m.Timeout(),
+	}})
 }
 
 // topUpReply takes the answer to a top-up.
@@ -332,5 +331,7 @@ type topUpReply struct {
 func (t topUpReply) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
-	t.h.votes.grant.ToppedUp(op.Index, t.sent, op.Reply.Outcome == protocol.Granted, t.h.r.Masters.Clock.Elapsed())
+	if op.Reply.Outcome == protocol.Granted {
+		t.h.votes.grant.ToppedUp(op.Index, t.sent, t.h.r.Masters.Clock.Elapsed())
+	}
 }

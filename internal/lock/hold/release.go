@@ -80,8 +80,8 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 }
 
 // offer offers the lock to the next caller of this process, and returns what that has of it, or nil if there is none that may have it. A lock that
-// rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on. Nor
-// is a lock passed on of which a vote was put back: see parts. The caller would hand it on from there, and does not know.
+// rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on. A lock
+// with a vote that was put back is not offered either: the next holder would not know, and could hand it on from that master (see parts).
 func (h *Hold) offer(o attempt.Offer, was error, putBack bool) *attempt.Offer {
 	if was != nil || putBack || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
 		return nil
