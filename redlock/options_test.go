@@ -31,8 +31,8 @@ func FuzzOptions(f *testing.F) {
 			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), WithoutFairness(), WithOutageTimeout(time.Duration(maxHold)), WithReentry()}
 		options := []Option{WithMaxTTL(time.Duration(maxTTL)), WithNodeTimeout(time.Duration(nodeTimeout)), WithDrift(drift),
 			WithNodeCount(nodeCount), WithUnsafeRecoveryOff()}
-		given := []any{masters, time.Duration(every), time.Duration(ttl).Truncate(time.Millisecond), time.Duration(maxHold), time.Duration(minValidity),
-			time.Duration(maxTTL).Truncate(time.Millisecond), time.Duration(nodeTimeout), factor, drift.Constant, nodeCount,
+		given := []any{masters, time.Duration(every), time.Duration(ttl), time.Duration(ttl).Truncate(time.Millisecond), time.Duration(maxHold), time.Duration(minValidity),
+			time.Duration(maxTTL), time.Duration(maxTTL).Truncate(time.Millisecond), time.Duration(nodeTimeout), factor, drift.Constant, nodeCount,
 			DefaultTTL, DefaultMaxTTL, DefaultTTL / 3}
 		names := func(err error, what ...any) {
 			t.Helper()
