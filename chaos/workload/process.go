@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/internal/tail"
 )
 
 // Process is one client process. Any goroutine may call its methods.
@@ -25,7 +26,7 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	stderr tail // complete once exited is closed
+	stderr tail.Writer // as much as is kept of a master's log; complete once exited is closed
 	exited chan struct{}
 	ready  chan struct{}
 	err    error // of the process; set before exited is closed
@@ -53,7 +54,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	p := &Process{name: spec.Name, cmd: exec.Command(exe), exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}, took: map[string]time.Time{}}
+	p := &Process{name: spec.Name, cmd: exec.Command(exe), stderr: tail.Writer{Max: 1 << 20}, exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}, took: map[string]time.Time{}}
 	// GOMAXPROCS: several clients share the machine with their masters.
 	p.cmd.Env = append(os.Environ(), client.Env+"=1", "GOMAXPROCS=2")
 	p.cmd.SysProcAttr = childAttr()
@@ -207,20 +208,9 @@ func (p *Process) Finish(ctx context.Context) error {
 	return nil
 }
 
-// tail keeps the end of what is written to it, as long as what is kept of a master's log.
-type tail struct{ text []byte }
-
-const maxTail = 1 << 20
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-maxTail):]
-	return len(p), nil
-}
-
 // complaint is the end of what an ended process wrote to its stderr.
 func (p *Process) complaint() error {
-	s := strings.TrimSpace(string(p.stderr.text))
+	s := strings.TrimSpace(p.stderr.String())
 	if s == "" {
 		return nil
 	}
@@ -231,7 +221,7 @@ func (p *Process) complaint() error {
 func (p *Process) Log() []byte {
 	select {
 	case <-p.exited:
-		return p.stderr.text
+		return p.stderr.Bytes()
 	default:
 		return nil
 	}

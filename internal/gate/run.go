@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/tail"
 )
 
 // event is a line that go test -json prints.
@@ -48,7 +50,7 @@ func (r *results) run(ctx context.Context, stage string, c command) error {
 	if err != nil {
 		return err
 	}
-	var stderr tail
+	stderr := tail.Writer{Max: 16 << 10}
 	cmd.Stderr = &stderr
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -118,16 +120,3 @@ func (r *results) end(stage string, c command, took time.Duration, err error, st
 		r.add(stage, event{Action: "fail", Package: stage, Test: stage})
 	}
 }
-
-// tail keeps the last 16 KiB that were written to it.
-type tail struct{ text []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	if over := len(t.text) - 16<<10; over > 0 {
-		t.text = t.text[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return string(t.text) }

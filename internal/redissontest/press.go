@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/tail"
 )
 
 // Press is a Java process that measures RedissonRedLock, with Redisson's own settings and those of the JVM. It is for one goroutine at a time.
@@ -18,7 +20,7 @@ type Press struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines *bufio.Scanner
-	last  *tail
+	last  *tail.Writer
 }
 
 // Pressing is one measurement: so many callers want one lock, or each its own.
@@ -46,7 +48,7 @@ func StartPress(ctx context.Context, clients int, masters []string) (*Press, err
 		return nil, err
 	}
 	args := []string{"-XX:+DisplayVMOutputToStderr", "-cp", classes, "redlock.redissontest.RedissonPress", strconv.Itoa(clients)}
-	p := &Press{cmd: exec.Command(java, append(args, masters...)...), last: &tail{}}
+	p := &Press{cmd: exec.Command(java, append(args, masters...)...), last: &tail.Writer{Max: keptStderr}}
 	p.cmd.Stderr = p.last
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -73,7 +75,7 @@ func (p *Press) Measure(m Pressing) (saw Pressed, err error) {
 		"own": {strconv.FormatBool(m.Own)}, "once": {strconv.FormatBool(m.Once)}, "locks": {strconv.Itoa(m.Locks)}, "name": {m.Name},
 	}
 	if _, err := fmt.Fprintln(p.stdin, request.Encode()); err != nil {
-		return saw, fmt.Errorf("%w: %w, stderr: %s", ErrClosed, err, p.last.last)
+		return saw, fmt.Errorf("%w: %w, stderr: %s", ErrClosed, err, p.last)
 	}
 	reply, err := p.reply()
 	if err != nil {
@@ -91,7 +93,7 @@ func (p *Press) Measure(m Pressing) (saw Pressed, err error) {
 
 func (p *Press) reply() (url.Values, error) {
 	if !p.lines.Scan() {
-		return nil, fmt.Errorf("%w: it ended by itself, stderr: %s", ErrClosed, p.last.last)
+		return nil, fmt.Errorf("%w: it ended by itself, stderr: %s", ErrClosed, p.last)
 	}
 	return url.ParseQuery(p.lines.Text())
 }

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/tail"
 )
 
 // Version is that of Redisson, which pom.xml names.
@@ -137,7 +138,7 @@ func launch(java, classes string) (*Peer, error) {
 	// otherwise go to stdout. No CommandContext: the start's context must not end the process later.
 	cmd := exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+DisplayVMOutputToStderr",
 		"-cp", classes, "redlock.redissontest.RedissonPeer")
-	stderr := &tail{}
+	stderr := &tail.Writer{Max: keptStderr}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -158,7 +159,7 @@ func launch(java, classes string) (*Peer, error) {
 			cmd.Process.Kill() // it talks nonsense: no further reply could be trusted
 		}
 		err = errors.Join(err, cmd.Wait())
-		p.fail(fmt.Errorf("%w: it ended by itself: %v, stderr: %s", ErrClosed, err, stderr.last))
+		p.fail(fmt.Errorf("%w: it ended by itself: %v, stderr: %s", ErrClosed, err, stderr))
 	}()
 	return p, nil
 }
@@ -304,11 +305,5 @@ func (f *form) number(field string) int64 {
 	return n
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ last []byte }
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.last = append(t.last, b...)
-	t.last = t.last[max(0, len(t.last)-4096):]
-	return len(b), nil
-}
+// keptStderr is how much of the end of what a process says is in its error, in bytes.
+const keptStderr = 4096
