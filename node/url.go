@@ -249,7 +249,7 @@ func unknownParams(query url.Values, known ...string) string {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
 		case slices.Contains(known, name):
-		case paramName.MatchString(name):
+		case redact.Param(name):
 			return fmt.Sprintf("unknown query parameter %q: want %s or name, or with TLS cert, key, ca or server_name", name, strings.Join(known, ", "))
 		default:
 			return "a query parameter cannot be read"
@@ -257,8 +257,6 @@ func unknownParams(query url.Values, known ...string) string {
 	}
 	return ""
 }
-
-var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
 var errNoHost = errors.New("an empty host")
 

@@ -63,3 +63,8 @@ func user(s string) string {
 func params(s string) string { return passwordParam.ReplaceAllString(s, "password=***") }
 
 var passwordParam = regexp.MustCompile("(?is)password=.*")
+
+// Param reports whether name may be shown as that of a parameter of a URL. What follows a ? in a password would be taken for one.
+func Param(name string) bool { return paramName.MatchString(name) }
+
+var paramName = regexp.MustCompile("^[a-z_]{1,32}$")

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ func Parse(rawURL string) (URL, error) {
 			continue
 		}
 		what := "a parameter"
-		if paramName.MatchString(name) && !strings.Contains(params, "@") {
+		if redact.Param(name) && !strings.Contains(params, "@") {
 			what = fmt.Sprintf("parameter %q", name)
 		}
 		return URL{}, fmt.Errorf("%w: %s in the URL of the whole cluster %q: want none but name, cert, key, ca and server_name; OpenCluster chooses the tags",
@@ -54,9 +53,6 @@ func Parse(rawURL string) (URL, error) {
 	}
 	return URL{strings.TrimSuffix(base, "/"), params, name}, nil
 }
-
-// paramName matches a name that may be shown. Else what follows a ? in a password would be taken for one.
-var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
 // Votes returns the URLs of n votes.
 func (u URL) Votes(n int) []string {
