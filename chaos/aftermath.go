@@ -30,7 +30,7 @@ func (r *run) aftermathBound() time.Duration {
 // aftermathTime bounds the aftermath. It is much more than the probes and the scans of a busy machine take.
 const aftermathTime = 5 * time.Minute
 
-// LongestTTL and LongestMaxTTL are the most that a run on real masters can have. A client may sleep for a tenth of a TTL after it was told to
+// LongestTTL and LongestMaxTTL are the most that the command line takes for a run on real masters. A client may sleep for a tenth of a TTL after it was told to
 // end, and then has 10 s. The probes wait for a maximum TTL and a TTL, and the last keys for another TTL: with more, a run in which nothing is
 // wrong could need more than aftermathTime.
 const (

@@ -53,8 +53,8 @@ type Config struct {
 	Mutant      string              // the mutant of the lock that the clients are; empty: the lock. Only in a build with the tag mutants
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
-	TTL         time.Duration       // of the locks; default 600 ms. The command line takes LongestTTL at most, but for Sim
-	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s. Likewise LongestMaxTTL
+	TTL         time.Duration       // of the locks; default 600 ms. See LongestTTL
+	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s. See LongestMaxTTL
 	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s. Fewer are a violation of effort
 	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute. Likewise
 	Min         *check.Minimums     // what the run must have done; default see Minimums
@@ -152,10 +152,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	res, err := r.judge(ctx, h)
+	rest := r.remove()
 	if res == nil { // no Violations say it
-		return nil, errors.Join(err, left(errors.Join(r.unclosed, r.remove())))
+		rest = errors.Join(r.unclosed, rest)
 	}
-	return res, errors.Join(err, left(r.remove()))
+	return res, errors.Join(err, left(rest))
 }
 
 // judge checks what was recorded, as chaos check does it, and reports it.

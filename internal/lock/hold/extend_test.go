@@ -170,15 +170,12 @@ func TestExtend_placeOfAMasterWithOtherData_makesNoQuorum(t *testing.T) {
 func TestExtend_voteIsPutBackWhileItBegins_doesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, true)
-		s.extending()
-		late := s.last(2, protocol.Extend).op
-		s.answer(protocol.Extend, intact, 0, 1)
+		late := s.extendedButFor(2)
 		until := s.h.Until()
 		time.Sleep(stageTTL * 2 / 5) // too late for a vote that is put back
 		s.nodes[0].told = func(protocol.Kind) {
 			s.nodes[0].told = nil
-			late.Reply = gone
-			late.To.Receive(late)
+			says(late, gone)
 		}
 		s.extending()
 		if sent := s.nodes[2].all(); sent[len(sent)-2].Kind != protocol.TopUp || sent[len(sent)-1].Kind != protocol.Extend {
@@ -200,12 +197,9 @@ func TestExtend_voteIsPutBackWhileItBegins_doesNotCount(t *testing.T) {
 func TestExtend_missingThenPutBack_isNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, true)
+		late := s.extendedButFor(2)
 		s.extending()
-		late := s.last(2, protocol.Extend).op
-		s.answer(protocol.Extend, intact, 0, 1)
-		s.extending()
-		late.Reply = gone
-		late.To.Receive(late)
+		says(late, gone)
 		s.answer(protocol.Extend, gone, 2)
 		s.answer(protocol.TopUp, protocol.Reply{Outcome: protocol.Granted}, 2)
 		s.answer(protocol.Extend, intact, 0)

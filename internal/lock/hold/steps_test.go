@@ -134,10 +134,25 @@ func newStageWith(t *testing.T, fixed bool, third protocol.Reply) *stage {
 func (s *stage) answer(kind protocol.Kind, reply protocol.Reply, masters ...int) {
 	s.t.Helper()
 	for _, i := range masters {
-		op := s.last(i, kind).op
-		op.Reply = reply
-		op.To.Receive(op)
+		says(s.last(i, kind).op, reply)
 	}
+}
+
+// says answers op.
+func says(op *protocol.Op, reply protocol.Reply) {
+	op.Reply = reply
+	op.To.Receive(op)
+}
+
+// extendedButFor has the hold extended by all masters but i, whose answer is not there, and returns the op that waits for it.
+func (s *stage) extendedButFor(i int) (late *protocol.Op) {
+	s.extending()
+	for other := range s.nodes {
+		if other != i {
+			s.answer(protocol.Extend, intact, other)
+		}
+	}
+	return s.last(i, protocol.Extend).op
 }
 
 // last is the last op of the kind that master i was sent.
