@@ -3,11 +3,14 @@
 package redlock_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -55,6 +58,44 @@ func TestSim_readersOfOneProcess_haveItTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Counters run ahead of the clocks, as in the first minute of a list, and that of one master is one ahead of the others, as when it got two readers'
+// requests the other way round. Each reader's vote there would be the vote of the next one elsewhere, and would be confirmed nowhere.
+func TestSim_readersOfOneProcess_oneMasterCountsAhead_haveItTogether(t *testing.T) {
+	const n, trip = 64, 70 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		f := farMasters(t, 3, trip)
+		c := f.open()
+		lock := c.RWMutex("config")
+		first, err := lock.RLock(t.Context()) // from now on the client knows the counters
+		noErr(t, err)
+		for i, m := range f.masters {
+			noErr(t, m.Do(func(db *nodetest.DB) {
+				ahead := first.Token() + int64(i/2)
+				db.HSet(protocol.RecordKey, protocol.NewLock("config", protocol.Read).Counter, fmt.Sprint(ahead))
+			}))
+		}
+		before, began := c.Stats().Rounds, time.Now()
+		var all sync.WaitGroup
+		leases := make([]*redlock.Lease, n)
+		for i := range n {
+			all.Go(func() {
+				var err error
+				leases[i], err = lock.TryRLock(t.Context())
+				noErr(t, err)
+			})
+			synctest.Wait() // its requests are on their way in the same order to each master
+		}
+		all.Wait()
+		if took, rounds := time.Since(began), c.Stats().Rounds-before; took > 6*trip || rounds > n+1 { // the first one proposed too little
+			t.Errorf("%d readers had the lock after %v and %d rounds", n, took, rounds)
+		}
+		for _, l := range append(leases, first) {
+			unlock(t, l)
+		}
+		noErr(t, c.Close())
+	})
 }
 
 // A writer of another process came after the readers, and waits. Masters refuse readers that ask past it, and those behind it in this process keep

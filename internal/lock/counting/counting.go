@@ -96,6 +96,11 @@ type TokenSource struct {
 	proposed atomic.Int64
 }
 
+// apart is how far proposals of one client are from one another, in a burst. A master that got requests of readers the other way round counts
+// past what they proposed, by as much as there were. Were the next proposal not above that, its vote would be larger there than elsewhere, and
+// be that of the proposal after it: no reader of the burst would have its token confirmed.
+const apart = 64
+
 // Propose returns the next proposal at the time of day wall.
 func (s *TokenSource) Propose(wall time.Time) int64 {
 	floor := max(s.granted.Load()+1, wall.UnixMicro())
@@ -103,8 +108,8 @@ func (s *TokenSource) Propose(wall time.Time) int64 {
 		last := s.proposed.Load()
 		// Attempts of one client in the same microsecond would collide on the
 		// counters that their locks share.
-		if d := last - floor; d >= 0 && d < 1000 {
-			floor = last + 1
+		if d := last - floor; d >= 0 && d < 1000*apart {
+			floor = last + apart
 		}
 		if s.proposed.CompareAndSwap(last, floor) {
 			return min(floor, MaxToken)
