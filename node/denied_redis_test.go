@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,47 @@ func TestReady_commandRenamed_denied(t *testing.T) {
 	r := bound(t, "redis://"+s.Addr(), protocol.Binding{Admit: func(got protocol.Identity) error { id = got; return nil }})
 	if err := r.Ready(t.Context()); err != nil || len(id.NoReaders) != 1 {
 		t.Errorf("HRANDFIELD: %v, and readers lack %q", err, id.NoReaders)
+	}
+}
+
+// A server repeats what a command was given that it does not have. For AUTH and HELLO that is the password.
+func TestReady_commandRenamed_tellsNoPassword(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	const secret = "topsecret"
+	s := startMaster(t, localredis.Config{Args: []string{"--rename-command", "AUTH", "RENAMED", "--rename-command", "HELLO", "ANOTHER"}})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	noErr(t, d.ConfigSet(t.Context(), "requirepass", secret).Err())
+	err := bound(t, "redis://:"+secret+"@"+s.Addr(), protocol.Binding{}).Ready(t.Context())
+	if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Without SUBSCRIBE the master votes, and is not asked to subscribe by one connection after another.
+func TestSubscribe_commandRenamed_oneConnection(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	s := startMaster(t, localredis.Config{Args: []string{"--rename-command", "SUBSCRIBE", "RENAMED"}})
+	r := bound(t, "redis://"+s.Addr(), protocol.Binding{})
+	noErr(t, r.Ready(t.Context()))
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	stat := func(name string) int {
+		_, after, _ := strings.Cut(d.Info(t.Context(), "stats").Val(), name+":")
+		text, _, _ := strings.Cut(after, "\r")
+		n, err := strconv.Atoi(text)
+		noErr(t, err)
+		return n
+	}
+	before, was := stat("total_connections_received"), stat("total_error_replies")
+	for i := range 5 {
+		r.Subscribe(fmt.Sprint("channel", i))
+		soon(t, "the channel is refused", func() bool { return stat("total_error_replies") > was+i })
+	}
+	if n := stat("total_connections_received") - before; n > 1 {
+		t.Errorf("%d connections to subscribe", n)
 	}
 }
 

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,8 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return err
 	}
 	if err := check.Err(); err != nil {
-		return err // such as LOADING: the user's rights are not known yet
+		// Such as LOADING: the user's rights are not known yet. But what is no master has no scripts.
+		return cmp.Or(ident.Check(), err)
 	}
 	missing, forReaders, refusal := wire.Rights(check.Val())
 	if len(missing) > 0 {

@@ -36,6 +36,9 @@ func TestSentinels_noneNamesTheMaster_causeIsTold(t *testing.T) {
 	if err := ready(t, "redis-sentinel://"+sentinel+"/mine?sentinel_username=asks&sentinel_password=pw", patient); err != nil {
 		t.Errorf("a user with the one right: %v", err)
 	}
+	if err := ready(t, "redis://"+sentinel, patient); cause.Of(err).Word != "hidden" {
+		t.Errorf("a sentinel that is named as a master: %v: %+v", err, cause.Of(err))
+	}
 	const down, secret = "127.0.0.1:1", "topsecret"
 	for _, tc := range []struct {
 		name, url, cause string

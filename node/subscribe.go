@@ -339,7 +339,7 @@ func (s *subscription) receive(l *listener) {
 		msg, err := l.pubsub.Receive(background)
 		switch {
 		case err == nil, wire.NoWrites(err) != nil: // with such an error it answers a PING, as if that were a write
-		case redis.IsPermissionError(err): // of a channel that the user may not hear; it hears the others
+		case redis.IsPermissionError(err), wire.Lacks(err): // of a channel that the user may not hear; it hears the others, or none
 			l.denied.Store(true)
 		default:
 			return

@@ -100,8 +100,15 @@ func isPartlyExecuted(err error) bool {
 	return strings.Contains(err.Error(), "access a non local key in a cluster")
 }
 
+// Lacks says whether err is a server's answer that it does not have a command: redis.conf has renamed it or disabled it.
+func Lacks(err error) bool { return IsReply(err) && strings.Contains(err.Error(), "unknown command") }
+
 // Explain adds the remedy to those errors of a master that have one.
 func Explain(err error) error {
+	if Lacks(err) { // it repeats what the command was given, which for AUTH is the password
+		text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
+		err = scriptError(text)
+	}
 	switch {
 	case redis.IsAuthError(err):
 		return fmt.Errorf("%w: %w (check user and password of this master)", protocol.ErrDenied, err)
@@ -110,8 +117,7 @@ func Explain(err error) error {
 		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
 		// ...and what Redis 7.2 and later answer.
 		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"),
-		// A command that redis.conf has renamed or disabled.
-		IsReply(err) && strings.Contains(err.Error(), "unknown command"):
+		Lacks(err):
 		return fmt.Errorf("%w: %w (grant it to the lock's user, or take its rename-command out of redis.conf; docs/operations.md lists all rights)", protocol.ErrDenied, err)
 	}
 	return err
