@@ -264,23 +264,35 @@ func TestNew_nodesInUseOrClosed_errConfigAtOnce(t *testing.T) {
 
 // Nodes that are closed while New waits are not masters that may come back.
 func TestNew_nodesClosedMeanwhile_errConfigAtOnce(t *testing.T) {
-	simulateWith(t, 3, func(t *testing.T, c *cluster) {
-		clk := clock.Monotonic()
-		var nodes []node.Node
-		for _, m := range c.masters {
-			m.Crash()
-			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
-		}
-		time.AfterFunc(time.Second, func() {
-			for _, n := range nodes {
-				_ = n.Close()
-			}
+	for name, begin := range map[string]func(ctx context.Context, nodes []node.Node, clk clock.Clock) error{
+		"New": func(ctx context.Context, nodes []node.Node, clk clock.Clock) error {
+			_, err := redlock.New(ctx, nodes, redlock.WithUnsafeRecoveryOff(), redlock.WithClock(clk))
+			return err
+		},
+		"Init": func(ctx context.Context, nodes []node.Node, clk clock.Clock) error {
+			return admin.Init(ctx, admin.List{Nodes: nodes, Options: []redlock.Option{redlock.WithClock(clk)}}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulateWith(t, 3, func(t *testing.T, c *cluster) {
+				clk := clock.Monotonic()
+				var nodes []node.Node
+				for _, m := range c.masters {
+					m.Pause()
+					defer m.Resume()
+					nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+				}
+				time.AfterFunc(10*time.Millisecond, func() {
+					for _, n := range nodes {
+						_ = n.Close()
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := begin(ctx, nodes, clk); !errors.Is(err, redlock.ErrConfig) || !errors.Is(err, node.ErrClosed) || ctx.Err() != nil {
+					t.Errorf("%v", err)
+				}
+			})
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := redlock.New(ctx, nodes, redlock.WithUnsafeRecoveryOff(), redlock.WithClock(clk))
-		if !errors.Is(err, redlock.ErrConfig) || !errors.Is(err, node.ErrClosed) || ctx.Err() != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	}
 }

@@ -368,6 +368,33 @@ func TestClose_besideAnother_waitsForIt(t *testing.T) {
 	})
 }
 
+// A Shutdown that a Close overtakes returns when that is done: a program may end behind it.
+func TestShutdown_closedMeanwhile_waitsForClose(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		mustLock(t, a.Mutex("x"))
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		go func() { _, _ = a.Mutex("y").TryLock(context.Background()) }() // which nobody answers
+		time.Sleep(time.Millisecond)
+		began, shut := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			wantErr(t, a.Shutdown(context.Background()), redlock.ErrClosed) // it waits for the holder of x
+			shut <- time.Since(began)
+		}()
+		time.Sleep(time.Millisecond)
+		wantErr(t, a.Close(), nil)
+		closed := time.Since(began)
+		if d := <-shut; closed < 10*time.Millisecond || d < closed {
+			t.Errorf("Close took %v, and Shutdown returned after %v", closed, d)
+		}
+		for _, m := range c.masters {
+			m.Resume()
+		}
+	})
+}
+
 // A Close within another one does not wait for itself for ever: Observers must not call it, and some do.
 func TestClose_withinAnother_returns(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
