@@ -53,7 +53,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	m := h.r.Masters
 	var req protocol.Request // Call copies it, so it stays on the stack
-	set, mayHand, putBack := h.parts(&req, was, now)
+	set, mayHand, doubted := h.parts(&req, was, now)
 	if set == 0 || errors.Is(was, errs.ErrClosed) {
 		h.r.remove(h)
 		return was
@@ -63,7 +63,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	defer call.Done()
 	var v counting.Verdict
 	o := attempt.Offer{Lock: h.Lock, Holder: h.Holder, Token: h.Token, Set: set, Release: call, Holding: h}
-	if offered := h.offer(o, was, putBack); offered != nil {
+	if offered := h.offer(o, was, doubted); offered != nil {
 		v = offered.Await(ctx, m)
 	} else {
 		o.Decline(m.All)
@@ -81,9 +81,9 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 
 // offer offers the lock to the next caller of this process, and returns what that has of it, or nil if there is none that may have it. A lock that
 // rests is nobody's, also not of that caller; a master looks at the rest when it is asked for the lock, and not when it is asked to pass it on. A lock
-// with a vote that was put back is not offered either: the next holder would not know, and could hand it on from that master (see parts).
-func (h *Hold) offer(o attempt.Offer, was error, putBack bool) *attempt.Offer {
-	if was != nil || putBack || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
+// with a vote that may not be handed on is not offered either: the next holder would not know, and could hand it on from that master (see parts).
+func (h *Hold) offer(o attempt.Offer, was error, doubted bool) *attempt.Offer {
+	if was != nil || doubted || h.Lock.Mode != protocol.Plain || h.Terms.MinHold != 0 || h.Terms.Kept || h.r.Events.Offer == nil {
 		return nil
 	}
 	return h.r.Events.Offer(o)
@@ -93,17 +93,17 @@ func (h *Hold) offer(o attempt.Offer, was error, putBack bool) *attempt.Offer {
 func (h *Hold) Released() { h.r.remove(h) }
 
 // parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
-// next waiter, and whether a vote was put back.
+// next waiter, and whether one that has answered the acquire may have a vote and not hand it.
 //
 // A master may do that if it has answered the acquire, and was believed. That goes for a master too that answered that it queued the holder: if it
 // has handed the vote to the holder since, it had that from one who was believed. A vote that was missing once, and was put back, is not handed on:
 // the master's clock may have jumped, and another may still count a vote that ended too early there (H17 in docs/internals/handoff.md).
-func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64, putBack bool) {
+func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64, doubted bool) {
 	m := h.r.Masters
 	h.mu.Lock()
 	silent := h.votes.count()
-	mayHand, putBack = h.votes.answered&^h.votes.toppedUp, h.votes.toppedUp != 0
-	set = h.votes.grant.Release(silent)
+	mayHand, set = h.votes.answered&^h.votes.toppedUp, h.votes.grant.Release(silent)
+	doubted = set&^silent&^mayHand != 0
 	queued, lifts := h.votes.queued, (h.parting == abandoned || mutants.RestLifted) && h.Terms.MinHold > 0
 	h.votes.dropAcquire()
 	h.mu.Unlock()
@@ -124,7 +124,7 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 	if was == nil && h.Lock.Mode != protocol.Read {
 		req.Hand, req.Token = protocol.Liveness, h.r.Propose()
 	}
-	return set, mayHand, putBack
+	return set, mayHand, doubted
 }
 
 // unconfirmed is the error of a release to the masters in the set that no quorum confirmed: ErrLost if a

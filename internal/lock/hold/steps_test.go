@@ -383,21 +383,37 @@ func TestRelease_drain_emptyWhenItIsSent(t *testing.T) {
 	}
 }
 
-// Who takes a lock over hands it on, also from a master that put the vote back, of which nobody knows that. So such a lock is not offered.
-func TestRelease_voteWasPutBack_isNotOffered(t *testing.T) {
-	for _, toppedUp := range []uint64{0, 0b100} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStage(t, true)
-			offered := false
-			s.r.Events.Offer = func(attempt.Offer) *attempt.Offer {
-				offered = true
-				return nil
-			}
-			s.h.votes.toppedUp = toppedUp
-			s.release()
-			if offered != (toppedUp == 0) {
-				t.Errorf("votes were put back on %b, and the lock is offered: %t", toppedUp, offered)
-			}
+// Who takes a lock over hands it on, also from a master that put the vote back, or gave one that was not believed: nobody knows that any more. So such
+// a lock is not offered. A master that has not answered stands in nobody's way: its vote is of no use to the next one either.
+func TestRelease_doubtedVote_isNotOffered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		third    protocol.Reply
+		toppedUp uint64
+		offered  bool
+	}{
+		"all votes":        {third: grantedVote, offered: true},
+		"held for another": {third: protocol.Reply{Outcome: protocol.Held}, offered: true},
+		"a vote put back":  {third: grantedVote, toppedUp: 0b100},
+		"a vote in doubt":  {third: protocol.Reply{Outcome: protocol.Unknown, Err: protocol.ErrClock}},
+		"refused":          {third: protocol.Reply{Outcome: protocol.Refused}, offered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStageWith(t, true, tc.third)
+				offered := false
+				s.r.Events.Offer = func(attempt.Offer) *attempt.Offer {
+					offered = true
+					return nil
+				}
+				s.h.votes.toppedUp = tc.toppedUp
+				was, _ := s.share.Leave(s.r.Masters.Clock.Elapsed())
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel() // nobody answers
+				_ = s.h.Release(ctx, was, s.r.Masters.Clock.Elapsed())
+				if offered != tc.offered {
+					t.Errorf("the lock is offered: %t", offered)
+				}
+			})
 		})
 	}
 }
