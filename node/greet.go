@@ -58,8 +58,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return err
 	}
 	if err := check.Err(); err != nil {
-		// Such as LOADING: the user's rights are not known yet. But what is no master has no scripts.
-		return cmp.Or(ident.Check(), err)
+		return cmp.Or(ident.Check(), err) // such as LOADING: the user's rights are not known yet. But what is no master has no scripts
 	}
 	missing, forReaders, refusal := wire.Rights(check.Val())
 	if len(missing) > 0 {
