@@ -46,8 +46,9 @@ func (r Result) String() string {
 // system makes a World one that can be explored.
 type system struct {
 	*driver
-	seeds    [2]maphash.Seed
-	symmetry bool
+	seeds     [2]maphash.Seed
+	symmetry  bool
+	canonical state // of Key: to allocate one for each call is a twentieth of an exploration
 }
 
 // Check visits every reachable state, nearest first. It returns a *ViolationError with a shortest counter-example, nil
@@ -74,7 +75,7 @@ func (w World) explorer() (*explore.Explorer[state, Step, [2]uint64, Path], *sys
 	if err := w.init(); err != nil {
 		return nil, nil, err
 	}
-	y := &system{newDriver(&w), [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, true}
+	y := &system{driver: newDriver(&w), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, symmetry: true}
 	return &explore.Explorer[state, Step, [2]uint64, Path]{System: y, Most: cmp.Or(w.MaxStates, 3_000_000)}, y, nil
 }
 
@@ -104,11 +105,12 @@ func (y *system) Path(start *state, moves []transition) Path {
 // Key is the hash of the state in canonical form: masters of one group are put into an order that does not depend on how
 // they are called. 128 bits tell any two states apart for all that matters here.
 func (y *system) Key(s *state) [2]uint64 {
-	c := *s
+	c := &y.canonical
+	*c = *s
 	if y.symmetry {
-		y.w.sort(&c)
+		y.w.sort(c)
 	}
-	return [2]uint64{maphash.Comparable(y.seeds[0], c), maphash.Comparable(y.seeds[1], c)}
+	return [2]uint64{maphash.Comparable(y.seeds[0], *c), maphash.Comparable(y.seeds[1], *c)}
 }
 
 // lockable: a quorum of some list votes in one epoch. Any client with that list can lock then. With All every master does.
