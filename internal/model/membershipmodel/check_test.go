@@ -216,4 +216,5 @@ func TestState_hasNoGaps(t *testing.T) {
 		}
 	}
 	within("state", reflect.TypeFor[state]())
+	within("reads", reflect.TypeFor[reads]())
 }

@@ -4,6 +4,7 @@ package membershipmodel
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
@@ -36,20 +37,30 @@ type driver struct {
 	// counters as they were read, by master of the world
 	counters [maxMasters]uint8
 	cut      int // steps left out for want of room
+	// What looks came to, by all that they read; nil: each is made. A look is half of an exploration, and of ten states nine differ in what
+	// it does not read.
+	looked map[[2]uint64][]decision
+	reads  reads
+	seeds  [2]maphash.Seed
 }
 
 func newDriver(w *World) *driver { return &driver{w: w} }
 
+// reads is what a look of a process reads: see driver.decisions.
+type reads struct {
+	state         state
+	who, answered uint16
+}
+
 // decision is what one look leads to.
 type decision struct {
-	proc   proc              // what the process remembers now
-	action membership.Action // its masters are those of the view
-	who    int               // the process
-	master int
-	to     record // of a Swap: what it sets
-	plan   plan   // the plan that it makes, if it makes one
-	made   bool
-	leaped bool
+	proc    proc // what the process remembers now
+	swap    bool // it makes a compare-and-set; else nothing is to be done
+	at      int  // the place of its master in the view
+	who     int  // the process
+	message message
+	plan    plan // the plan that it makes, if it makes one
+	made    bool
 }
 
 // prepare makes the View of process p from these reads, of masters in answered. ages says how old a read is.
@@ -123,10 +134,13 @@ func (d *driver) decide(s *state, p, first int) (decision, []int) {
 	if a.Kind == membership.Learn {
 		return decision{}, a.Learn
 	}
-	out := decision{action: a, who: p, proc: d.recall(s, p)}
+	out := decision{who: p, proc: d.recall(s, p)}
 	if a.Kind == membership.Swap {
-		out.master = d.index[a.Master]
-		out.to = d.pack(s, &a, &out)
+		from := &d.view.Masters[a.Master].Record
+		out.swap, out.at = true, a.Master
+		out.message = message{master: uint8(d.index[a.Master] + 1), from: d.packRecordState(s, from.State), pledged: d.packBallot(s, from.Intent.Ballot),
+			setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.State.Phase == membership.Quarantined && a.To.State != a.From.State}
+		out.message.to = d.pack(s, &a, &out)
 	}
 	return out, nil
 }
@@ -152,7 +166,7 @@ func (d *driver) recall(s *state, p int) proc {
 // pack translates what a Swap sets.
 func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 	from := &d.view.Masters[a.Master].Record
-	r := record{counter: d.counters[out.master], unused: a.Unused}
+	r := record{counter: d.counters[d.index[a.Master]], unused: a.Unused}
 	if a.Stamp != nil {
 		if r.unused = from.Unused; a.Stamp.Nonce != from.State.Nonce {
 			r.unused = a.Unused
@@ -189,7 +203,7 @@ func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 		}
 	}
 	if a.Counters == membership.RaiseCountersToFloor && d.w.Tokens {
-		if out.leaped = true; !d.w.BadClock {
+		if out.message.leap = true; !d.w.BadClock {
 			r.counter = max(r.counter, leapFloor*(s.leaps+1))
 		}
 	}
@@ -310,19 +324,53 @@ func (d *driver) looks(s *state, p int, f func(decision, uint16)) {
 	for _, i := range d.w.Procs[p].Cut {
 		all &^= 1 << i
 	}
-	d.look(s, p, all, f)
+	look := func(answered uint16) {
+		for _, out := range d.decisions(s, p, answered) {
+			f(out, answered)
+		}
+	}
+	look(all)
 	if s.left.blind > 0 {
 		for i := range d.w.masters {
 			if all&(1<<i) != 0 {
-				d.look(s, p, all&^(1<<i), f)
+				look(all &^ (1 << i))
 			}
 		}
 	}
 }
 
-// look reads the masters in answered at one moment and calls f with every decision, one for each master that the
+// decisions is look, or what it came to before. A look does not read leases, votes and what may still go wrong, and of what other
+// processes remember it reads the record states alone, whose nonces and plans have names.
+func (d *driver) decisions(s *state, p int, answered uint16) []decision {
+	if d.looked == nil {
+		return d.look(s, p, answered)
+	}
+	d.reads = reads{*s, uint16(p), answered}
+	r := &d.reads.state
+	r.attempts, r.left, r.granted = [maxAttempts]attempt{}, budget{}, 0
+	for i := range r.masters {
+		r.masters[i].down, r.masters[i].owner, r.masters[i].left = false, 0, 0
+	}
+	for o := range r.procs {
+		if o != p {
+			r.procs[o] = proc{sights: r.procs[o].sights}
+			for i := range r.procs[o].sights {
+				r.procs[o].sights[i].age = 0
+			}
+		}
+	}
+	k := hash(&d.seeds, &d.reads)
+	found, ok := d.looked[k]
+	if !ok {
+		found = d.look(s, p, answered)
+		d.looked[k] = found
+	}
+	return found
+}
+
+// look reads the masters in answered at one moment and returns every decision, one for each master that the
 // client can begin with.
-func (d *driver) look(s *state, p int, answered uint16, f func(decision, uint16)) {
+func (d *driver) look(s *state, p int, answered uint16) (found []decision) {
 	d.prepare(s, p, answered, func(i int) (*record, uint8) { return &s.masters[i].record, 0 })
 	d.w.rules.Observe(&d.mem, &d.view)
 	for first := 0; first < len(d.index); {
@@ -339,13 +387,14 @@ func (d *driver) look(s *state, p int, answered uint16, f func(decision, uint16)
 			}
 			out, learn = d.decide(s, p, first)
 		}
-		if out.action.Kind == membership.Swap && out.action.Master < first {
-			return // the first one again
+		if out.swap && out.at < first {
+			break // the first one again
 		}
-		f(out, answered)
-		if out.action.Kind != membership.Swap {
-			return // there is nothing to do for any master
+		found = append(found, out)
+		if !out.swap {
+			break // there is nothing to do for any master
 		}
-		first = out.action.Master + 1
+		first = out.at + 1
 	}
+	return found
 }

@@ -46,7 +46,6 @@ func (r Result) String() string {
 // system makes a World one that can be explored.
 type system struct {
 	*driver
-	seeds     [2]maphash.Seed
 	symmetry  bool
 	canonical state // of Key: to allocate one for each call is a twentieth of an exploration
 }
@@ -75,7 +74,8 @@ func (w World) explorer() (*explore.Explorer[state, Step, [2]uint64, Path], *sys
 	if err := w.init(); err != nil {
 		return nil, nil, err
 	}
-	y := &system{driver: newDriver(&w), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, symmetry: true}
+	y := &system{driver: newDriver(&w), symmetry: true}
+	y.seeds, y.looked = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, map[[2]uint64][]decision{}
 	return &explore.Explorer[state, Step, [2]uint64, Path]{System: y, Most: cmp.Or(w.MaxStates, 3_000_000)}, y, nil
 }
 
@@ -103,14 +103,19 @@ func (y *system) Path(start *state, moves []transition) Path {
 }
 
 // Key is the hash of the state in canonical form: masters of one group are put into an order that does not depend on how
-// they are called. 128 bits tell any two states apart for all that matters here.
+// they are called.
 func (y *system) Key(s *state) [2]uint64 {
 	c := &y.canonical
 	*c = *s
 	if y.symmetry {
 		y.w.sort(c)
 	}
-	return [2]uint64{maphash.Comparable(y.seeds[0], *c), maphash.Comparable(y.seeds[1], *c)}
+	return hash(&y.seeds, c)
+}
+
+// hash has 128 bits: they tell any two states apart for all that matters here.
+func hash[T comparable](seeds *[2]maphash.Seed, v *T) [2]uint64 {
+	return [2]uint64{maphash.Comparable(seeds[0], *v), maphash.Comparable(seeds[1], *v)}
 }
 
 // lockable: a quorum of some list votes in one epoch. Any client with that list can lock then. With All every master does.

@@ -180,15 +180,15 @@ func (d *driver) outcome(dst []transition, s *state, p int, out decision, answer
 			}
 		}
 	}
-	if out.action.Kind != membership.Swap {
+	if !out.swap {
 		return d.add(dst, s, Step{Kind: Look, Proc: p, Set: answered}, blind)
 	}
-	if e := max(out.to.state.epoch, out.plan.target); d.w.Numbers > 0 && d.w.unpackEpoch(e).Number > int64(d.w.Numbers) {
+	if e := max(out.message.to.state.epoch, out.plan.target); d.w.Numbers > 0 && d.w.unpackEpoch(e).Number > int64(d.w.Numbers) {
 		return dst
 	}
-	step := Step{Kind: Act, Proc: p, Master: out.master, Set: answered}
-	m := d.message(s, &out)
-	if len(d.w.Procs) == 0 || !s.masters[out.master].down {
+	m := out.message
+	step := Step{Kind: Act, Proc: p, Master: int(m.master - 1), Set: answered}
+	if len(d.w.Procs) == 0 || !s.masters[m.master-1].down {
 		dst = d.add(dst, s, step, func(to *state) {
 			if d.make(to, &out, &m) {
 				blind(to)
@@ -233,18 +233,6 @@ func (d *driver) late(s *state) bool {
 		}
 	}
 	return n < d.w.Late
-}
-
-// message is the compare-and-set of a decision.
-func (d *driver) message(s *state, out *decision) message {
-	k := 0
-	for d.index[k] != out.master {
-		k++
-	}
-	from := &d.view.Masters[k].Record
-	a := &out.action
-	return message{leap: out.leaped, master: uint8(out.master + 1), to: out.to, from: d.packRecordState(s, from.State), pledged: d.packBallot(s, from.Intent.Ballot),
-		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.State.Phase == membership.Quarantined && a.To.State != a.From.State}
 }
 
 // make puts the plan of a decision among the plans and names it in the message. Where there are too many plans the

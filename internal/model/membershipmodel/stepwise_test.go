@@ -69,14 +69,14 @@ func (d *driver) read(dst []transition, s *state, p, i int) []transition {
 			})
 			return dst
 		}
-		if out.action.Kind == membership.Swap && out.action.Master < first {
+		if out.swap && out.at < first {
 			break
 		}
 		dst = d.outcome(dst, &to, p, out, l.read)
-		if out.action.Kind != membership.Swap {
+		if !out.swap {
 			break
 		}
-		first = out.action.Master + 1
+		first = out.at + 1
 	}
 	return dst
 }
