@@ -4,7 +4,6 @@ package votesmodel
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 )
@@ -27,17 +26,27 @@ func (m *Master) Append(b []byte) []byte {
 		b = binary.AppendVarint(b, m.queue[i].ticket)
 		text(m.queue[i].member)
 	}
-	for _, client := range slices.Sorted(maps.Keys(m.signs)) {
+	var few [8]string // so that no list is allocated: this is called for each move of an exploration
+	for _, client := range sorted(few[:0], m.signs) {
 		text(client)
 		text(m.signs[client].text)
 		number(m.signs[client].until)
 	}
-	for _, client := range slices.Sorted(maps.Keys(m.Hears)) {
+	for _, client := range sorted(few[:0], m.Hears) {
 		if m.Hears[client] {
 			text(client)
 		}
 	}
 	return b
+}
+
+// sorted appends the keys of a map in their order.
+func sorted[V any](names []string, of map[string]V) []string {
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Clean says whether the master has neither a vote nor a place.
