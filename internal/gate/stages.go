@@ -67,8 +67,8 @@ func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name,
 
 // raced are the flags of tests with the race detector. The Lua interpreter of the masters in memory starts no goroutine, and a script runs with
 // its master's mutex held: what the detector would record of it is a quarter of the time of the simulations. Regular expressions are of the
-// standard library, and without the detector the tests of the pages take 3 s and not 20.
-var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=false", "-gcflags=regexp/...=-race=false"}
+// standard library, and without the detector the tests of the pages take 3 s and not 20. So is the parser of Go, for the tests that read the sources.
+var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=false", "-gcflags=regexp/...=-race=false", "-gcflags=go/...=-race=false"}
 
 // longest is the package whose tests take the longest.
 const longest = "./redlock"
