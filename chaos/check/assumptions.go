@@ -5,6 +5,7 @@ package check
 import (
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
 )
@@ -14,29 +15,34 @@ import (
 //   - a client has one operation in flight at a time;
 //   - an operation that succeeded has returned;
 //   - a grant names its holder and deadline, and no holder is granted twice;
-//   - operations on a grant come after the grant.
+//   - operations on a grant come after the grant, and no extension that was called after the grant was released succeeds;
+//   - a claim lasts for the TTL of the header at most, counted from the return of the grant or of the extension.
 func Assumptions(h *history.History) Result { return judge(newAssumptions(), h) }
 
 type assumptions struct {
 	found
-	began bool
-	known int64 // what was called before is judged
-	call  int64 // of the last operation
-	ops   int
-	busy  map[string]int64    // client -> return of its last operation
-	now   map[grantID]int64   // grants -> their returns
-	past  map[uint64]struct{} // hashes of grants that returned before known. That two are equal in a run of a day is less likely than 1 to a million
-	seed  maphash.Seed
+	header history.Header
+	began  bool
+	known  int64 // what was called before is judged
+	call   int64 // of the last operation
+	ops    int
+	busy   map[string]int64 // client -> return of its last operation
+	now    map[grantID]tenure
+	past   map[uint64]bool // hashes of grants whose tenure is before known: it was released. That two are equal in a run of a day is less likely than 1 to a million
+	seed   maphash.Seed
 }
 
+// tenure is when a grant returned, and when its first successful unlock did (Never: none has).
+type tenure struct{ granted, released int64 }
+
 func newAssumptions() *assumptions {
-	return &assumptions{known: history.Beginning, busy: map[string]int64{}, now: map[grantID]int64{}, past: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	return &assumptions{known: history.Beginning, busy: map[string]int64{}, now: map[grantID]tenure{}, past: map[uint64]bool{}, seed: maphash.MakeSeed()}
 }
 
 // add judges everything that is known, also what comes after the end of the chapter: the other checkers look at it too.
 func (c *assumptions) add(h *history.History) {
 	if !c.began {
-		c.began = true
+		c.began, c.header = true, h.Header
 		c.addFaults(h.Faults)
 	}
 	known := int64(history.Never)
@@ -49,12 +55,24 @@ func (c *assumptions) add(h *history.History) {
 		}
 	}
 	c.known = known
-	for id, ret := range c.now {
-		if ret < known {
-			c.past[maphash.Comparable(c.seed, id)] = struct{}{}
+	for id, t := range c.now {
+		if t.granted < known && (t.released < known || t.released == history.Never) {
+			c.past[maphash.Comparable(c.seed, id)] = t.released < known
 			delete(c.now, id)
 		}
 	}
+}
+
+// tenure returns the tenure of a grant, and whether there is such a grant.
+func (c *assumptions) tenure(id grantID) (tenure, bool) {
+	if t, ok := c.now[id]; ok {
+		return t, true
+	}
+	released, ok := c.past[maphash.Comparable(c.seed, id)]
+	if released {
+		return tenure{history.Beginning, history.Beginning}, true
+	}
+	return tenure{history.Beginning, history.Never}, ok
 }
 
 func (c *assumptions) bad(op history.Op, why string) {
@@ -79,21 +97,18 @@ func (c *assumptions) addOp(op history.Op) {
 			c.bad(op, why)
 		}
 	}
-	if granted, ok := c.now[grantID{op.Lock, op.Holder}]; ok && op.Kind == history.KindUnlock && op.Call < granted {
+	if t, ok := c.now[grantID{op.Lock, op.Holder}]; ok && op.Kind == history.KindUnlock && op.Call < t.granted {
 		c.bad(op, "called before its lock was granted")
 	}
 }
 
-// succeeded returns what cannot be true of a successful operation, or "". It remembers grants.
+// succeeded returns what cannot be true of a successful operation, or "". It remembers grants and their releases.
 func (c *assumptions) succeeded(op history.Op) string {
 	id := grantID{op.Lock, op.Holder}
-	granted, known := c.now[id]
-	if !known {
-		_, known = c.past[maphash.Comparable(c.seed, id)]
-	}
+	t, known := c.tenure(id)
 	switch op.Kind {
 	case history.KindLock:
-		c.now[id] = op.Return
+		c.now[id] = tenure{op.Return, history.Never}
 		if op.Holder == "" || op.Deadline <= 0 {
 			return "granted without a holder or a deadline"
 		}
@@ -101,17 +116,32 @@ func (c *assumptions) succeeded(op history.Op) string {
 			return "its holder was granted before"
 		}
 	case history.KindExtend, history.KindUnlock:
-		if !known || op.Call < granted {
+		if !known || op.Call < t.granted {
 			return "succeeded for a holder that was not granted yet"
 		}
-		if op.Kind == history.KindExtend && op.Deadline <= 0 {
+		if op.Kind == history.KindUnlock {
+			c.now[id] = tenure{t.granted, min(t.released, op.Return)}
+		} else if op.Deadline <= 0 {
 			return "extended without a deadline"
+		} else if t.released < op.Call {
+			return "succeeded after the unlock of its lock had"
 		}
 	}
 	if op.Return == history.Never {
 		return "succeeded without returning"
 	}
-	return ""
+	return c.claimsTooLong(op, t)
+}
+
+// claimsTooLong returns what is wrong with the deadline of a grant or of an extension, or "". A hundredth of the TTL is allowed, because clocks may run
+// apart. The simulation records all renewals of a lease as one extension at the return of its grant, and that one may last for longer.
+func (c *assumptions) claimsTooLong(op history.Op, t tenure) string {
+	longest, lasts := c.header.TTL, time.Duration(op.Deadline-op.Return)
+	allRenewals := c.header.Driver == "sim" && op.Kind == history.KindExtend && op.Return == t.granted
+	if op.Kind != history.KindLock && op.Kind != history.KindExtend || allRenewals || lasts <= longest+longest/100 {
+		return ""
+	}
+	return fmt.Sprintf("claimed for %v after its return, and no client asks for more than %v", lasts, longest)
 }
 
 func (c *assumptions) addFaults(faults []history.Fault) {

@@ -119,6 +119,22 @@ var mutants = []mutant{
 		h.Ops[j].Holder = h.Ops[i].Holder
 		return true
 	}},
+	{"a grant is claimed for longer than any TTL", "assumptions", func(r *rand.Rand, h *history.History) bool {
+		return claimLonger(r, h, history.KindLock)
+	}},
+	{"an extension is claimed for longer than any TTL", "assumptions", func(r *rand.Rand, h *history.History) bool {
+		return claimLonger(r, h, history.KindExtend)
+	}},
+	{"a lock is extended after its release", "assumptions", func(r *rand.Rand, h *history.History) bool {
+		i := pick(r, h, func(_ int, op history.Op) bool { return op.Kind == history.KindUnlock && op.Outcome == history.OK })
+		u := h.Ops[i]
+		h.Ops = append(h.Ops, history.Op{
+			Kind: history.KindExtend, Client: u.Client + "+", Call: u.Return + int64(600*time.Millisecond), Return: u.Return + int64(601*time.Millisecond),
+			Lock: u.Lock, Holder: u.Holder, Deadline: u.Return + int64(700*time.Millisecond), Outcome: history.OK,
+		})
+		slices.SortStableFunc(h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
+		return true
+	}},
 	{"a claim is shifted into the one before", "exclusion linearizable", func(r *rand.Rand, h *history.History) bool {
 		return overlapNext(r, h, history.Exclusive)
 	}},
@@ -217,6 +233,13 @@ var mutants = []mutant{
 		}
 		return true
 	}},
+}
+
+// claimLonger raises the deadline of a random success of that kind by a minute.
+func claimLonger(r *rand.Rand, h *history.History, kind history.Kind) bool {
+	i := pick(r, h, func(_ int, op history.Op) bool { return op.Kind == kind && op.Outcome == history.OK })
+	h.Ops[i].Deadline += int64(time.Minute)
+	return true
 }
 
 // overlapNext lets a random grant of that mode return, with its call, inside the claim before it. Everything else stays, so
