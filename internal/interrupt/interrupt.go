@@ -8,10 +8,20 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
-// Context returns a context that ends at SIGINT, SIGTERM, SIGHUP or SIGQUIT. A second signal ends the program at once. Signals that this process was
-// started with as ignored (nohup, a shell's &) stay ignored. stop ends the watch, and the context.
+// grace is how long after a signal another one is the same wish: timeout(1) signals its child and then the child's whole group, so each signal comes twice.
+const grace = 500 * time.Millisecond
+
+func afterGrace(f func()) { time.AfterFunc(grace, f) }
+
+// later calls a function when grace is over. A test replaces it.
+var later = afterGrace
+
+// Context returns a context that ends at SIGINT, SIGTERM, SIGHUP or SIGQUIT. Signals of the half second after that are ignored, and a later one ends the
+// program at once. Signals that this process was started with as ignored (nohup, a shell's &) stay ignored. stop ends the context, and the watch if no
+// signal has come.
 func Context(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGTERM} // Go never leaves it ignored, so the list is not empty: that would be all signals
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -19,7 +29,13 @@ func Context(parent context.Context) (ctx context.Context, stop context.CancelFu
 			signals = append(signals, sig)
 		}
 	}
-	ctx, stop = signal.NotifyContext(parent, signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	watch, unwatch := signal.NotifyContext(parent, signals...)
+	keep := context.AfterFunc(watch, func() { later(unwatch) })
+	ctx, cancel := context.WithCancel(watch)
+	return ctx, func() {
+		cancel()
+		if watch.Err() == nil && keep() {
+			unwatch()
+		}
+	}
 }
