@@ -69,19 +69,24 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := p.spawn(out); err != nil {
 		return nil, fmt.Errorf("workload: start %s: %w", spec.Name, err)
 	}
-	if _, err = p.in.Write(append(line, '\n')); err == nil {
-		select {
-		case <-p.ready:
+	_, err = p.in.Write(append(line, '\n')) // fails if the process has ended
+	select {
+	case <-p.ready:
+		if err == nil {
 			return p, nil
-		case <-p.exited:
-			err = p.err
-		case <-ctx.Done():
-			err = context.Cause(ctx)
 		}
+	case <-p.exited:
+		if err = errEarly; p.err != nil {
+			err = fmt.Errorf("%w: %w", errEarly, p.err)
+		}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	p.Kill()
 	return nil, fmt.Errorf("workload: start %s: %w", spec.Name, errors.Join(err, p.complaint()))
 }
+
+var errEarly = errors.New("the program ended before it was ready")
 
 // spawn starts the process and reaps it. The kernel kills a child when the thread that forked it ends, so that thread waits for the child
 // and is not given back (see internal/testredis/localredis).

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,6 +164,24 @@ func TestStart_badSpec_saysWhy(t *testing.T) {
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// A program that is no client may end before it has read its task, and say nothing.
+func TestStart_endsAtOnce_saysSo(t *testing.T) {
+	for program, want := range map[string]string{
+		"true":  "workload: start c1: the program ended before it was ready",
+		"false": "workload: start c1: the program ended before it was ready: exit status 1",
+	} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Start(t.Context(), Spec{Program: path, Task: client.Task{Name: "c1", Nodes: []string{"redis://127.0.0.1:1"}, Locks: []string{"hot"}, TTL: time.Second, MaxTTL: time.Second,
+			Think: 1, History: filepath.Join(t.TempDir(), "h"), Header: history.Header{Masters: 1, TTL: 1}}})
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
