@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,10 +58,18 @@ type Impact struct {
 type Violation struct {
 	Checker string `json:"checker"`
 	Detail  string `json:"detail"`
+
+	undecided bool // the checker has found nothing, and cannot say that nothing is wrong
 }
 
 // Held reports whether every promise was kept.
 func (r *Result) Held() bool { return len(r.Violations) == 0 }
+
+// TooLittle reports whether the run did too little to show anything, and nothing else is known to be wrong.
+func (r *Result) TooLittle() bool {
+	effort := func(v Violation) bool { return v.Checker == "effort" }
+	return slices.ContainsFunc(r.Violations, effort) && !slices.ContainsFunc(r.Violations, func(v Violation) bool { return !effort(v) && !v.undecided })
+}
 
 func newResult(t *check.Tally, checks []check.Result, r *run) *Result {
 	res := Summarize(t, checks)
@@ -125,14 +134,14 @@ func violations(checks []check.Result) []Violation {
 			continue
 		}
 		if len(c.Violations) == 0 {
-			vs = append(vs, Violation{c.ID, string(c.Verdict) + ": " + c.Summary})
+			vs = append(vs, Violation{Checker: c.ID, Detail: string(c.Verdict) + ": " + c.Summary, undecided: c.Verdict == check.Unknown})
 		}
 		for i, v := range c.Violations {
 			if i == maxListed {
-				vs = append(vs, Violation{c.ID, "and " + strconv.Itoa(len(c.Violations)+c.More-i) + " more"})
+				vs = append(vs, Violation{Checker: c.ID, Detail: "and " + strconv.Itoa(len(c.Violations)+c.More-i) + " more"})
 				break
 			}
-			vs = append(vs, Violation{c.ID, v.Text})
+			vs = append(vs, Violation{Checker: c.ID, Detail: v.Text})
 		}
 	}
 	return vs

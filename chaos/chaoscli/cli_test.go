@@ -435,10 +435,10 @@ func TestKeep_failedRun_oneFolder(t *testing.T) {
 	for _, dir := range []string{"chaos-failed-5", "chaos-failed-5-2", "chaos-failed-5-3"} { // the same seed again, with other evidence
 		var stderr bytes.Buffer
 		err := keep(&console{out: io.Discard, err: &stderr}, 5, chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
-		if err != nil || !strings.Contains(stderr.String(), "evidence: "+dir+" ") {
+		if err != nil || !strings.Contains(stderr.String(), "evidence: "+dir+" ") || strings.Contains(stderr.String(), "logs") != (len(logs) > 0) {
 			t.Errorf("error %v, and printed: %s", err, stderr.String())
 		}
-		logs["n1"] = []byte("of another run")
+		logs = nil // as of a simulation
 	}
 	for file, want := range map[string]string{
 		"report.html": "</html>", "history.jsonl": `"seed":5`, "result.json": "client c1 ended", "n1.log": "Ready", "c1.log": "panic", "n2.log": "out",

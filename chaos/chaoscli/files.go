@@ -89,7 +89,11 @@ func keep(c *console, seed uint64, o chaos.Outcome) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.err, "evidence: %s has the report, the history, and the logs of masters and clients\n", dir)
+	has := "the report, the history and the result"
+	if len(o.Logs) > 0 { // a simulation has none
+		has = "the report, the history, the result, and the logs of masters and clients"
+	}
+	fmt.Fprintf(c.err, "evidence: %s has %s\n", dir, has)
 	return nil
 }
 

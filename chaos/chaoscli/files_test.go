@@ -68,9 +68,9 @@ func TestRun_evidenceCannotBeKept_verdictAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("REDLOCK_EVIDENCE", filepath.Join(file, "x"))
-	// In a second of the simulation not every nemesis strikes.
+	// In a second of the simulation not every nemesis strikes. The run is called what it is: too short.
 	code, out, stderr := cli(t, t.Context(), "--driver", "sim", "--seed", "1", "--duration", "1s", "--clients", "2", "--html", html, "--history", history)
-	if code != exitViolation || !strings.Contains(out, "VIOLATION     effort: ") {
+	if code != exitViolation || !strings.Contains(out, "VIOLATION     effort: ") || !strings.Contains(out, "give a longer --duration") {
 		t.Errorf("exit code %d, want %d and the violation: %s", code, exitViolation, out)
 	}
 	if !strings.Contains(stderr, "not a directory") || strings.Contains(stderr, "evidence: "+filepath.Join(file, "x")) {

@@ -330,8 +330,11 @@ func (c *console) summary(res *chaos.Result) {
 	for _, v := range res.Violations {
 		fmt.Fprintf(c.out, "VIOLATION     %s: %s\n", v.Checker, v.Detail)
 	}
-	if res.Held() {
+	switch {
+	case res.Held():
 		fmt.Fprintln(c.out, "every promise held")
+	case res.TooLittle():
+		fmt.Fprintln(c.out, "too short     nothing wrong was found, but the run did too little to show anything: give a longer --duration")
 	}
 }
 
