@@ -3,8 +3,9 @@
 // Package chaoscli is the command line of the chaos harness, "redlock-bench chaos".
 //
 // Run returns the exit code: 0 if every promise was kept, 1 if a promise was broken, 2 if the command line is wrong, and 3 if nothing could
-// be judged, for example after an interruption, or if every promise was kept and a file could not be written. Run leaves only files: those that
-// the command line names, and the report and history of a run that failed. The program must call chaos.Serve before anything else.
+// be judged, for example after an interruption, or if every promise was kept and a file could not be written. It is 141 if nobody reads the output any
+// more, as behind "| head". Run leaves only files: those that the command line names, and the report and history of a run that failed. The program
+// must call chaos.Serve before anything else.
 package chaoscli
 
 import (
@@ -15,6 +16,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos"
@@ -29,6 +31,7 @@ const (
 	exitViolation = 1
 	exitUsage     = 2
 	exitNothing   = 3
+	exitUnread    = 128 + int(syscall.SIGPIPE)
 )
 
 // command is a subcommand. define defines its flags and returns the function that runs it.
@@ -70,7 +73,7 @@ type usageError struct{ error }
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Run runs "redlock-bench chaos" with args and returns the exit code. If ctx ends, or stdout cannot
-// be written, Run stops, cleans up and returns 3.
+// be written, Run stops, cleans up and returns 3, or 141 without a word if nobody reads it any more.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, out, stop := interrupt.Output(ctx, stdout)
 	defer stop()
@@ -78,7 +81,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := start(ctx, c, args)
 	var usage usageError
 	var left chaos.LeftError
-	unwritten := interrupt.Unwritten(ctx)
+	unwritten, code := interrupt.Unwritten(ctx), exitNothing
 	switch {
 	case err == nil && unwritten == nil:
 		return exitHeld
@@ -87,6 +90,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "redlock-bench chaos: %s\n", redact.Text(err.Error())) // a URL may stand in the wrong place
 		return exitUsage
+	case errors.Is(unwritten, syscall.EPIPE): // whoever read has seen enough
+		code = exitUnread
 	case unwritten != nil:
 		fmt.Fprintf(stderr, "redlock-bench chaos: the output cannot be written: %v\n", unwritten)
 	case ctx.Err() != nil:
@@ -98,7 +103,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &left) {
 		fmt.Fprintf(stderr, "redlock-bench chaos: could not clean up: %v\n", left)
 	}
-	return exitNothing
+	return code
 }
 
 // lookUp finds the command that args name, and its own arguments.
@@ -152,7 +157,7 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
 	}
-	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written")
+	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written, 141 nobody reads the output")
 }
 
 const longest = 8760 * time.Hour // as a client takes

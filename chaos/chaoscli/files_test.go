@@ -124,6 +124,24 @@ func TestCheck_stdoutCannotBeWritten_saysSo(t *testing.T) {
 	}
 }
 
+// As behind "| head -1": nobody reads on, and nobody has to be told.
+func TestCheck_nobodyReads_endsQuietly(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{"check " + aHistory(t, true): exitUnread, "list": exitUnread, "check " + aHistory(t, false): exitViolation} {
+		var stderr strings.Builder
+		if code := Run(t.Context(), strings.Fields(args), w, &stderr); code != want || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d, and it said %q", args, code, want, &stderr)
+		}
+	}
+}
+
 func TestCheck_interrupted_saysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,7 +10,7 @@
 //	redlock-bench chaos           the lock under injected faults, and the verdict of checkers
 //
 // The exit code is 0 when all is well, 1 when a violation was seen or what --check asks for does not hold, 2 for a command line that cannot work, 3 when there are no masters to
-// work with, 73 when the output cannot be written, 130 when the run was interrupted, and 141 when nobody reads its output any more. The codes of chaos are its own. Operators
+// work with, 73 when the output cannot be written, 130 when the run was interrupted, and 141 when nobody reads its output any more. Those of chaos are in docs/chaos.md. Operators
 // use the command redlock.
 package main
 
