@@ -167,11 +167,16 @@ func (f *runFlags) checkTimes(driver cluster.Driver) error {
 	switch {
 	case f.duration < time.Second:
 		return usagef("--duration %v: want a second or more", f.duration)
-	case f.ttl < 100*time.Millisecond || f.maxTTL < f.ttl || f.maxTTL > longest:
-		return usagef("--ttl %v, --max-ttl %v: want 100ms or more, a maximum that is not less, and %v or less", f.ttl, f.maxTTL, longest)
-	case driver != chaos.Sim && (f.ttl > chaos.LongestTTL || f.maxTTL > chaos.LongestMaxTTL):
-		return usagef("--ttl %v, --max-ttl %v: want %v and %v or less: at its end the run waits for them. --driver sim does not wait",
-			f.ttl, f.maxTTL, chaos.LongestTTL, chaos.LongestMaxTTL)
+	case f.ttl < 100*time.Millisecond:
+		return usagef("--ttl %v: want 100ms or more", f.ttl)
+	case f.maxTTL > longest:
+		return usagef("--max-ttl %v: want %v or less", f.maxTTL, longest)
+	case driver != chaos.Sim && f.ttl > chaos.LongestTTL:
+		return usagef("--ttl %v: want %v or less: at its end the run waits for it. --driver sim does not wait", f.ttl, chaos.LongestTTL)
+	case driver != chaos.Sim && f.maxTTL > chaos.LongestMaxTTL:
+		return usagef("--max-ttl %v: want %v or less: at its end the run waits for it. --driver sim does not wait", f.maxTTL, chaos.LongestMaxTTL)
+	case f.maxTTL < f.ttl:
+		return usagef("--ttl %v, --max-ttl %v: want a maximum that is not less", f.ttl, f.maxTTL)
 	}
 	return nil
 }

@@ -106,9 +106,9 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"--clients 1":                                                      "2 to 20",
 		"--duration 1ms":                                                   "a second or more",
 		"--duration soon":                                                  "invalid",
-		"--driver sim --max-ttl 8762h":                                     "a maximum that is not less, and 8760h0m0s or less",
-		"--ttl 40s --max-ttl 50s":                                          "--ttl 40s, --max-ttl 50s: want 30s and 1m0s or less",
-		"--max-ttl 61s":                                                    "--ttl 600ms, --max-ttl 1m1s: want 30s and 1m0s or less",
+		"--driver sim --max-ttl 8762h":                                     "chaos: --max-ttl 8762h0m0s: want 8760h0m0s or less",
+		"--ttl 40s --max-ttl 50s":                                          "chaos: --ttl 40s: want 30s or less",
+		"--max-ttl 61s":                                                    "chaos: --max-ttl 1m1s: want 1m0s or less",
 		"--seed seven":                                                     "invalid",
 		"--html -":                                                         "--json",
 		"--html /nonexistent/x.html":                                       "no such file",
@@ -116,7 +116,9 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"failover --driver vm":                                             "docker, process",
 		"check":                                                            "name the files",
 		"check /nonexistent/history":                                       "no such file",
-		"check --heal -1s /nonexistent/history":                            "above 0",
+		"--ttl 2s":                                                         "--ttl 2s, --max-ttl 1s: want a maximum that is not less",
+		"check --heal -1s /nonexistent/history":                            "chaos: --heal -1s: want a time above 0",
+		"check --timeout 0 /nonexistent/history":                           "chaos: --timeout 0s: want a time above 0",
 	} {
 		t.Run(line, func(t *testing.T) {
 			code, _, stderr := cli(t, t.Context(), strings.Fields(line)...)

@@ -107,8 +107,10 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		switch {
 		case len(paths) == 0:
 			return usagef("check: name the files of a run's history")
-		case heal < 0 || timeout <= 0:
-			return usagef("--heal %v, --timeout %v: want times above 0", heal, timeout)
+		case heal < 0:
+			return usagef("--heal %v: want a time above 0, or 0 for that of the run", heal)
+		case timeout <= 0:
+			return usagef("--timeout %v: want a time above 0", timeout)
 		}
 		h, err := history.Open(paths...)
 		if err != nil {
