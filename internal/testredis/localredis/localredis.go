@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,7 +187,7 @@ func StartN(ctx context.Context, n int, cfg Config) ([]*Server, error) {
 		wg.Go(func() { servers[i], errs[i] = Start(ctx, cfg) })
 	}
 	wg.Wait()
-	err := errors.Join(errs...)
+	err := errors.Join(slices.CompactFunc(errs, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() })...)
 	if err == nil {
 		return servers, nil
 	}

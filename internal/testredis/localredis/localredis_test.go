@@ -271,6 +271,15 @@ func TestStartN_oneCannotStart_none(t *testing.T) {
 	}
 }
 
+// What keeps all of them from starting is said once.
+func TestStartN_noneCanStart_saidOnce(t *testing.T) {
+	start(t, Config{}) // skips where there is no server
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	if _, err := StartN(t.Context(), 5, Config{}); err == nil || strings.Count(err.Error(), "no such file") != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
 // A goroutine that ends while locked to its thread takes the thread with it. A server forked by such a thread would die with it.
 func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 	needs.Test(t)
