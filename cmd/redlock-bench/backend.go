@@ -143,8 +143,11 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 	if len(down) > 0 {
 		how += fmt.Sprintf(", %d down", len(down))
 	}
+	if len(versions) > 0 {
+		how += fmt.Sprintf(": %s, append-only file on %d of them", strings.Join(versions, " and "), aof)
+	}
 	b.about = []string{
-		fmt.Sprintf("%d of yours %s: %s, append-only file on %d of them", b.n, how, strings.Join(versions, " and "), aof),
+		fmt.Sprintf("%d of yours %s", b.n, how),
 		strings.Join(names, " "),
 		fmt.Sprintf("keys %s* are written, with a TTL, and deleted", b.prefix),
 	}

@@ -243,6 +243,15 @@ func TestRun_givenMasterDown_measuredAllTheSame(t *testing.T) {
 	})
 }
 
+// Of masters that all are down nothing is known.
+func TestNodes_allDown_saysNoMore(t *testing.T) {
+	hurry(t)
+	_, stdout, _ := bench(t, "latency", "--callers", "1", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3")
+	if !strings.Contains(stdout, "3 of yours (--nodes), 3 down\n") {
+		t.Errorf("%s", stdout)
+	}
+}
+
 func TestTour_noRedisServer_embeddedAndSaysSo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, stdout, stderr := bench(t, strings.Fields(brief+"-")...)

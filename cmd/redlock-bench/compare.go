@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -70,8 +71,11 @@ func (c *comparison) check() error {
 func (c *comparison) run(_ context.Context, o output) error {
 	before, err := readResults(c.old)
 	after, err2 := readResults(c.new)
-	if err := errors.Join(err, err2); err != nil {
-		return usageError{err}
+	switch {
+	case err != nil && err2 != nil && c.old != c.new:
+		return usageError{fmt.Errorf("%w; %w", err, err2)}
+	case err != nil || err2 != nil:
+		return usageError{cmp.Or(err, err2)}
 	}
 	cells, notes := compare.Compare(before, after, c.confidence)
 	r := &report{table: o.out}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // UnmarshalJSON reads what --json wrote, with each cell as the type that it was.
@@ -16,14 +17,14 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		plain
 		Cells []json.RawMessage `json:"cells"`
 	}
-	if err := json.Unmarshal(text, &raw); err != nil {
+	if err := unmarshal(text, &raw); err != nil {
 		return err
 	}
 	*r = Result(raw.plain)
 	r.Cells = nil
 	for i, c := range raw.Cells {
 		var kind struct{ Callers, Waiters, Phase any }
-		if err := json.Unmarshal(c, &kind); err != nil {
+		if err := unmarshal(c, &kind); err != nil {
 			return fmt.Errorf("cell %d: %w", i, err)
 		}
 		var cell any
@@ -37,12 +38,25 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		default:
 			return fmt.Errorf("cell %d has no callers, waiters or phase", i)
 		}
-		if err := json.Unmarshal(c, cell); err != nil {
+		if err := unmarshal(c, cell); err != nil {
 			return fmt.Errorf("cell %d: %w", i, err)
 		}
 		r.Cells = append(r.Cells, cell)
 	}
 	return nil
+}
+
+// unmarshal is json.Unmarshal, and its errors name no types of Go.
+func unmarshal(text []byte, v any) error {
+	err := json.Unmarshal(text, v)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("no result but a JSON %s: want what redlock-bench --json wrote", wrong.Value)
+	}
+	return fmt.Errorf("no result: %s is a JSON %s: want what redlock-bench --json wrote", strings.TrimPrefix(wrong.Field, "plain."), wrong.Value)
 }
 
 // Read reads the results of any number of runs, one after the other. It leaves out those that ended before anything was measured.

@@ -51,12 +51,13 @@ func TestRead_endedBeforeTheFirstCell_leftOut(t *testing.T) {
 
 func TestRead_noResults_errors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":     "no result in it",
-		"{}":   "result 1: no cells",
-		"[1]":  "result 1: ",
-		"nope": "result 1: ",
+		"":                                    "no result in it",
+		"{}":                                  "result 1: no cells",
+		"[1]":                                 "result 1: no result but a JSON array: want what redlock-bench --json wrote",
+		`{"command":"latency","masters":"x"}`: "result 1: no result: masters is a JSON string: want what redlock-bench --json wrote",
+		"nope":                                "result 1: ",
 		`{"command":"latency","cells":[{"other":1}]}`:                     "cell 0 has no callers, waiters or phase",
-		`{"command":"latency","cells":[{"callers":"x"}]}`:                 "cell 0: ",
+		`{"command":"latency","cells":[{"callers":"x"}]}`:                 "cell 0: no result: callers is a JSON string: ",
 		`{"command":"latency","cells":[{"callers":1}]}{"command":"late`:   "result 2: ",
 		`{"command":"latency","cells":[{"callers":1}]}{"command":"tour"}`: "result 2: no cells",
 	} {
