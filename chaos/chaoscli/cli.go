@@ -62,9 +62,14 @@ func (c *console) end(held bool, err error) error {
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(c.err, "redlock-bench chaos: %v\n", err)
+		c.say(err)
 	}
 	return errViolation
+}
+
+// say prints an error. That it is of package chaos is said by the name of the command.
+func (c *console) say(err error) {
+	fmt.Fprintf(c.err, "redlock-bench chaos: %s\n", strings.TrimPrefix(err.Error(), "chaos: "))
 }
 
 // usageError says what is wrong with the command line.
@@ -97,7 +102,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "redlock-bench chaos: interrupted; nothing was judged. Run it again, or for a shorter --duration")
 	default:
-		fmt.Fprintf(stderr, "redlock-bench chaos: %v\n", err)
+		c.say(err)
 		return exitNothing
 	}
 	if errors.As(err, &left) {
@@ -141,23 +146,6 @@ func start(ctx context.Context, c *console, args []string) error {
 		return usagef("flags go before the files: redlock-bench chaos %s [--flag value ...] %s", cmd.name, cmd.args)
 	}
 	return run(ctx, c, fs.Args())
-}
-
-func (c *console) help(cmd command, fs *flag.FlagSet) {
-	fmt.Fprintf(c.out, "usage: redlock-bench chaos %s\n\n%s\n\n", strings.TrimSpace(cmd.name+" [--flag value ...] "+cmd.args), cmd.summary)
-	fs.VisitAll(func(f *flag.Flag) {
-		value, usage := flag.UnquoteUsage(f)
-		fmt.Fprintf(c.out, "  --%-20s %s", strings.TrimSpace(f.Name+" "+value), usage)
-		if f.DefValue != "" {
-			fmt.Fprintf(c.out, " (default %s)", f.DefValue)
-		}
-		fmt.Fprintln(c.out)
-	})
-	fmt.Fprintln(c.out, "\ncommands:")
-	for _, cmd := range commands() {
-		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
-	}
-	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written, 141 nobody reads the output")
 }
 
 const longest = 8760 * time.Hour // as a client takes

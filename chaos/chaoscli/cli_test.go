@@ -215,7 +215,7 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 		}
 	}
 	code, out, stderr := cli(t, t.Context(), "check", at("h.jsonl"))
-	if code != exitHeld || !strings.Contains(out, "exclusion ok") {
+	if code != exitHeld || !strings.Contains(out, "exclusion         ok ") {
 		t.Errorf("judged again: exit code %d: %s%s", code, out, stderr)
 	}
 	// The same history with a lie in it: the second grant is made to come during the first.

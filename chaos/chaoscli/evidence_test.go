@@ -60,7 +60,7 @@ func TestRun_masterStaysDown_keepsEvidence(t *testing.T) {
 			}
 		}
 	}
-	if code, out, _ := cli(t, t.Context(), "check", filepath.Join(dir, "history.jsonl")); code != exitViolation || !bytes.Contains([]byte(out), []byte("healed unknown")) {
+	if code, out, _ := cli(t, t.Context(), "check", filepath.Join(dir, "history.jsonl")); code != exitViolation || !bytes.Contains([]byte(out), []byte("healed            unknown")) {
 		t.Errorf("judged again: exit code %d: %s", code, out)
 	}
 }

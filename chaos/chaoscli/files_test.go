@@ -50,8 +50,8 @@ func TestCheck_outputCannotBeWritten_verdictAllTheSame(t *testing.T) {
 		code int
 		says string
 	}{
-		true:  {exitNothing, "exclusion ok"},
-		false: {exitViolation, "exclusion illegal"},
+		true:  {exitNothing, "exclusion         ok "},
+		false: {exitViolation, "exclusion         illegal"},
 	} {
 		code, out, stderr := cli(t, t.Context(), "check", "--json", full(t), aHistory(t, fault))
 		if code != want.code || !strings.Contains(out, want.says) || !strings.Contains(stderr, "no space left") {

@@ -64,7 +64,7 @@ func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.H
 	}
 	for _, r := range checks {
 		if r.Promised && r.Verdict != check.Ok {
-			fmt.Fprintf(c.err, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
+			fmt.Fprint(c.err, verdict(r))
 		}
 	}
 	switch {
@@ -139,7 +139,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		err = out.write(c, res, h, checks, nil)
 		if out.json != "-" {
 			for _, r := range checks {
-				fmt.Fprintf(c.out, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
+				fmt.Fprint(c.out, verdict(r))
 			}
 		}
 		return c.end(check.Passed(checks), err)
