@@ -46,7 +46,7 @@ func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
 	if len(tests) == 0 {
 		return nil
 	}
-	return []command{goTest(tier, append(append(flags, "-run", pattern(tests)), packages(tests)...)...)}
+	return []command{goTest(tier, append(append(flags, "-run", pattern(tests)), longestFirst(packages(tests))...)...)}
 }
 
 // nice is c that lets what is about time go first.
@@ -70,8 +70,20 @@ func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name,
 // standard library, and without the detector the tests of the pages take 3 s and not 20. So is the parser of Go, for the tests that read the sources.
 var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=false", "-gcflags=regexp/...=-race=false", "-gcflags=go/...=-race=false"}
 
-// longest is the package whose tests take the longest.
-const longest = "./redlock"
+// longest are the packages whose tests take the longest, in that order. Begun in their turn they would run alone at the end.
+var longest = []string{"./redlock", "./chaos", "./internal/sim"}
+
+// longestFirst puts those of the longest that are in pkgs ahead of the others.
+func longestFirst(pkgs []string) []string {
+	of := func(pkg string) int {
+		if i := slices.Index(longest, pkg); i >= 0 {
+			return i
+		}
+		return len(longest)
+	}
+	slices.SortStableFunc(pkgs, func(a, b string) int { return of(a) - of(b) })
+	return pkgs
+}
 
 // mixedIn is what ./chaos builds of an earlier commit, in a folder of its own: without paths in it, so that only what changed since is compiled again.
 const mixedIn = "./chaos/workload"
@@ -121,10 +133,13 @@ func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
-	patterns := []string{"./..."}
-	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
-		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
+	var patterns []string
+	for _, pkg := range longest {
+		if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == pkg }) {
+			patterns = append(patterns, pkg)
+		}
 	}
+	patterns = append(patterns, "./...")
 	// Many of these wait for servers and for time-outs most of the time.
 	race := goTest(needs.TierTest, slices.Concat(raced, []string{"-p", "3", "-parallel", "4"}, patterns, g.halves())...)
 	// By itself a program with the race detector waits for a second before it ends.
@@ -172,7 +187,8 @@ func (g *gate) ciStages() ([][]stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, compile := stage{name: "nested modules"}, stage{"compile", []command{compiled("", "./...").oldest()}}
+	modules, compile := stage{name: "nested modules"}, stage{"compile", []command{compiled("", "./...").oldest(),
+		command{name: "compile", args: []string{"go", "build", "-o", os.DevNull, "./cmd/redlock"}}.on("windows", "amd64"), compiled("", platform386...).on("linux", "386")}}
 	for _, dir := range g.modules() {
 		if half(dir) {
 			continue
@@ -218,6 +234,15 @@ func named(c command, name string) command {
 // oldest is c with the libraries that the root's go.mod names, the oldest that will do. Without it go.work takes the newest that are tested.
 func (c command) oldest() command {
 	c.env = append(slices.Clone(c.env), "GOWORK=off")
+	return c
+}
+
+// platform386 are the packages that a test of cmd/redlock runs as programs of 32 bits. It links the command for Windows, too.
+var platform386 = []string{"./clock", "./internal/protocol", "./redlocktest"}
+
+// on is c for a platform.
+func (c command) on(system, arch string) command {
+	c.env = append(slices.Clone(c.env), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
 	return c
 }
 
