@@ -222,7 +222,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 // initInspection makes the parts of the client that ask who has a lock, and that tell what others are shown of the client.
 func (c *Client) initInspection() {
 	c.asker = inspect.Asker{Masters: &c.masters, Clock: c.clock, Timeout: c.timeout, Namespace: c.namespace, Drift: c.drift, MaxTTL: c.maxTTL,
-		Check: func(name string) error { return cmp.Or(checkName(name), c.checkSlot(name)) }, MayAsk: c.mayAsk, Closed: c.closed.Load}
+		Check: func(name string) error { return cmp.Or(checkName(name), c.checkSlot(name)) }, MayAsk: c.mayAsk, Closed: c.closed.Load, Explain: c.keeper.Explain}
 	c.watchers.Nodes, c.watchers.Namespace = c.masters.Nodes, c.namespace
 	c.label.Nodes, c.label.Clock, c.label.Client, c.label.Label = c.masters.Nodes, c.clock, c.id, c.owner
 	c.label.Lives, c.label.Jitter = inspect.LabelLives(c.maxTTL), c.jitter

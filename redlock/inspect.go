@@ -111,10 +111,12 @@ func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) 
 //
 // Locks asks each master for its keys in small steps (SCAN), one master after the other, and the
 // masters serve others in between. It looks at every key, so use it for people and not in a loop. It
-// keeps the names that it has seen until it ends. Masters that do not answer are left out, as long as
-// the others must know every lock. Else the iteration ends with one error, and a nil Inspection:
+// keeps the names that it has seen until it ends. Masters that do not answer are left out, and so are those that
+// do not vote and may have forgotten locks, as long as the others must know every lock. Else the iteration
+// ends with one error, and a nil Inspection:
 //
 //	ErrUnreachable  too many masters do not answer
+//	ErrRecovering   too many masters do not vote yet; while they are being changed it is an ErrUnfinished too
 //	ErrRefused      too many masters refuse, because the user lacks the right to SCAN, for example
 //	ErrConfig, ErrClosed, ctx.Err()
 func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection, error] {

@@ -166,6 +166,32 @@ func TestLocks_mastersSilent_saysWhenOneMayBeMissed(t *testing.T) {
 	})
 }
 
+// A master that was emptied answers, and no longer knows of a lock. So it tells as little as one that is silent.
+func TestLocks_mastersForgot_saysThatOneMayBeMissed(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		mustLock(t, a.Mutex("x"))
+		for i, want := range []error{nil, nil, redlock.ErrRecovering, redlock.ErrRecovering, redlock.ErrRecovering} {
+			c.masters[i].Flush()
+			time.Sleep(3 * time.Second / 2) // the clients look at it
+			got, err := listed(t, t.Context(), b.Client.Client, "")
+			wantErr(t, err, want)
+			if i < 4 && !slices.Equal(got, []string{"x"}) {
+				t.Errorf("%d forgot it: %v", i+1, got)
+			}
+			if want != nil {
+				wantText(t, err, fmt.Sprintf("%d of 5 masters did not tell", i+1), "m0")
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		got, err := listed(t, t.Context(), b.Client.Client, "")
+		if wantErr(t, err, nil); len(got) > 0 {
+			t.Errorf("%v, after the masters vote", got)
+		}
+	})
+}
+
 func TestLocks_badInput_errors(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		b := c.client()

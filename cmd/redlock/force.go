@@ -86,7 +86,11 @@ func (c *forceUnlock) run(ctx context.Context, o output) error {
 		return lockError(err)
 	}
 	out := forcedJSON{Name: c.name, Holder: c.holder}
-	err = c.force(ctx, client, in, o, &out)
+	if err = c.force(ctx, client, in, o, &out); exitCode(err) == exitMasters {
+		if code, why := untold(client); why != nil {
+			err = &exitError{code, fmt.Sprintf("%v: %v", err, why)}
+		}
+	}
 	out.ExitCode = exitCode(err)
 	out.failure = failureOf(out.ExitCode, err)
 	if !c.json {

@@ -98,9 +98,9 @@ func (c *inspect) run(ctx context.Context, o output) error {
 	if in == nil {
 		return lockError(err)
 	}
-	code := exitOK
+	code, why := exitOK, error(nil)
 	if verdictOf(in) == lockUnclear {
-		code = exitMasters
+		code, why = untold(client)
 	}
 	if c.json {
 		if err := writeJSON(o.out, newLockJSON(in, code)); err != nil {
@@ -108,11 +108,22 @@ func (c *inspect) run(ctx context.Context, o output) error {
 		}
 	} else {
 		printLock(o.out, in)
+		if why != nil {
+			text.Say(o.out, plain(why))
+		}
 	}
 	if code != exitOK {
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// untold is the exit code where the masters do not tell who has a lock, and, if they are being changed, what says so.
+func untold(client *redlock.Client) (code int, why error) {
+	if err := client.Ready(); errors.Is(err, redlock.ErrUnfinished) {
+		return exitChanging, err
+	}
+	return exitMasters, nil
 }
 
 // lockError is the exit code of an error of a call about one lock: what is wrong with the name is the caller's.
@@ -123,6 +134,8 @@ func lockError(err error) error {
 		return usageError{err}
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, redlock.ErrUnfinished):
+		return &exitError{exitChanging, err.Error()}
 	case errors.As(err, &epoch): // the list was left after the command had opened its client
 		return &exitError{exitRefused, err.Error()}
 	}

@@ -174,6 +174,40 @@ func TestList(t *testing.T) {
 	}
 }
 
+// Masters that have forgotten their locks do not say that none is held. While they are being changed, that is why.
+func TestList_mastersDoNotVote_saysThatTheyDoNotTell(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	take(t, openClient(t, list), "a") // its program recovers them
+	for i, server := range servers {
+		must(t, direct(t, server.URL()).FlushAll(t.Context()).Err())
+		if i == 0 {
+			expectCode(t, exitOK, "list", "--nodes", list)
+		}
+	}
+	eventually(t, "they recover", func() bool { code, _, _ := cli(t, "status", "--nodes", list); return code == exitTooFewVote })
+	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"list", "none/"}, {"inspect", "b"}} {
+		if code, stdout, stderr := cli(t, append(args, "--nodes", list)...); code != exitMasters || strings.Contains(stdout+stderr, "no lock is held") {
+			t.Errorf("%v: exit code %d: %s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestLocks_changeUnfinished_ownCode(t *testing.T) {
+	t.Parallel()
+	stall.Try(t, time.Second, func(t testing.TB) {
+		servers, list := voting(t)
+		a := &advised{t: t, servers: servers, urls: strings.Split(list, ","), ttl: redlock.DefaultMaxTTL}
+		a.interrupt("all locks are stopped", "reconfigure", "--from", list, "--to-max-ttl", "1m")
+		for _, args := range [][]string{{"list"}, {"list", "--json"}, {"inspect", "b"}, {"force-unlock", "b", "--yes", "--holder", "x:1"}} {
+			code, stdout, stderr := cli(t, append(args, "--nodes", list)...)
+			if said := stdout + stderr; code != exitChanging || strings.Contains(said, "no lock is held") || !strings.Contains(said, "change to 3 masters") {
+				t.Errorf("%v: exit code %d: %s", args, code, said)
+			}
+		}
+	})
+}
+
 // The locks of a namespace are seen with --namespace only.
 func TestList_namespace_itsLocksOnly(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,8 @@ type Asker struct {
 	// MayAsk returns why the masters may not be asked about a lock, or nil: ctx has ended, or the client was closed.
 	MayAsk func(ctx context.Context, l *protocol.Lock) error
 	Closed func() bool // the client was closed
+	// Explain adds to the refusal of master i why it does not vote.
+	Explain func(i int, err error) error
 }
 
 // hearOut is how long an inspection waits for a slow master beyond the answers that decide, so that the master does not look silent.

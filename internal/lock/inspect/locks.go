@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ const inspectTogether = 32
 func (a *Asker) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection, error] {
 	return func(yield func(*Inspection, error) bool) {
 		l := listing{a: a, ctx: ctx, prefix: prefix, seen: make(map[string]struct{})}
-		refused, all := 0, errs.Collect()
-		for i := range a.Masters.Nodes {
-			err := l.scan(i, yield)
+		mute := make([]error, len(a.Masters.Nodes)) // why a master does not tell
+		for i := range mute {
+			mute[i] = l.scan(i, yield)
 			switch {
 			case l.over:
 				return
@@ -36,23 +37,62 @@ func (a *Asker) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection,
 			case l.failed != nil:
 				yield(nil, l.failed)
 				return
-			case err != nil:
-				if errors.Is(err, errs.ErrRefused) {
-					refused++
-				}
-				all.Errors = append(all.Errors, err)
 			}
 		}
-		// A lock that is held has votes on a quorum of masters.
-		if n := len(all.Errors); n >= a.Masters.Need {
-			kind := errs.ErrUnreachable
-			if refused == n {
-				kind = errs.ErrRefused
-			}
-			yield(nil, fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, n, len(a.Masters.Nodes), all))
+		if err := a.missed(ctx, mute); err != nil {
+			yield(nil, err)
 		}
 	}
 }
+
+// missed returns an error if locks may be held of which no master has told. A lock that is held has votes on a quorum of masters. mute is why a
+// master did not tell. A master that does not vote may have forgotten the votes that it had, so it tells nothing either.
+func (a *Asker) missed(ctx context.Context, mute []error) error {
+	tag := ""
+	for _, n := range a.Masters.Nodes {
+		tag = cmp.Or(tag, n.Tag())
+	}
+	_, replies, err := a.inquire(a.Namespace.Check(tag, protocol.Plain)).conclude(ctx)
+	if replies == nil {
+		return err
+	}
+	told, recovering, refused, all := 0, 0, 0, errs.Collect()
+	for i, r := range replies {
+		name, why := a.Masters.Nodes[i].Name(), cmp.Or(mute[i], r.Err)
+		waits := r.Inspected != nil && !r.Inspected.Votes
+		switch {
+		case why != nil:
+		case waits:
+			why = a.Explain(i, &node.Error{Node: name, Err: errForgets})
+		case r.Inspected == nil:
+			why = &node.Error{Node: name, Err: errs.ErrNoAnswer}
+		default:
+			told++
+			continue
+		}
+		switch {
+		case errors.Is(why, errs.ErrRecovering):
+			recovering++
+		case waits, errors.Is(why, errs.ErrRefused), r.Outcome == protocol.Refused:
+			refused++
+		}
+		all.Errors = append(all.Errors, why)
+	}
+	if len(all.Errors) < a.Masters.Need {
+		return nil
+	}
+	kind := errs.ErrUnreachable
+	switch {
+	case told+recovering >= a.Masters.Need:
+		kind = errs.ErrRecovering
+	case told+recovering+refused >= a.Masters.Need:
+		kind = errs.ErrRefused
+	}
+	return fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, len(all.Errors), len(replies), all)
+}
+
+// errForgets is why the list of a master does not count.
+var errForgets = fmt.Errorf("does not vote, and may have forgotten locks: %w", node.ErrNotEntered)
 
 // listing is one iteration over the locks.
 type listing struct {
