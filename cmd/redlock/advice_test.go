@@ -287,6 +287,11 @@ var adviceScenes = []adviceScene{
 		wantSaid(a.t, s.Text, "you gave 3 masters", a.servers[2].Addr(), "use the list that it belongs to")
 		a.urls[2] = a.servers[2].URL()
 	}},
+	{"other maximum TTL", "not this list", "other maximum TTL or drift", "other list", exitRefused, func(a *advised) { a.ttl = 7 * time.Second }, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "so give --max-ttl "+waitTTL.String()+";")
+		wantSaid(a.t, s.Masters[0].Remedy, "give --max-ttl "+waitTTL.String())
+		a.obey(s.Text, "reconfigure", a.list())
+	}},
 	{"renamed", "not this list", "renamed master", "", exitRefused, func(a *advised) {
 		a.urls[2] = strings.Replace(a.urls[2], "127.0.0.1", "localhost", 1)
 	}, func(a *advised, s *statusJSON) {

@@ -335,6 +335,7 @@ func TestLocks_otherList_refused(t *testing.T) {
 		}
 	}
 	refused("belongs to another epoch", "--nodes", from, "--max-ttl", "20s")
+	refused("or change them with redlock reconfigure", "--nodes", from, "--max-ttl", "20s")
 	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms")
 	refused("these masters were left for another list", "--nodes", from, "--max-ttl", "300ms")
 	if code := exitCode(lockError(fmt.Errorf("%w: %w", redlock.ErrRefused, &redlock.EpochError{Left: true}))); code != exitRefused {

@@ -147,9 +147,11 @@ func complain(w io.Writer, cmd *cobra.Command, said string) {
 // longLine is how long a line may be that programs may read.
 const longLine = 200
 
-// plain is err's text in one line, without the library's name before each part: the program has the same.
+// plain is err's text in one line, without the library's name before each part: the program has the same. Where it names a function of Go for
+// which there is a command or a flag, it names that.
 func plain(err error) string {
 	s := strings.ReplaceAll(strings.TrimPrefix(text.OneLine(err), "redlock: "), ": redlock: ", ": ")
+	s = strings.ReplaceAll(s, "admin.Reconfigure", "redlock reconfigure")
 	return nodeCount.ReplaceAllString(s, "--node-count $1")
 }
 

@@ -129,6 +129,9 @@ func Remedy(v *View, i int) string {
 		}
 		return "a program of this list lets it vote then; if none runs: " + status
 	case "other list":
+		if theirs := v.theirs(i); theirs != "" {
+			return "give" + theirs + ", or move the list with redlock reconfigure"
+		}
 		return "take it out of this list, or use its list"
 	case "retired":
 		return "finish the change, or give it up"

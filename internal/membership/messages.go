@@ -29,6 +29,7 @@ const (
 	sayUnreachableInit
 	sayUnfinished
 	sayForeign
+	sayOtherTTL
 	sayRenamed
 	sayMoved
 	sayMovedInit
@@ -69,6 +70,8 @@ var messages = [sayCount]Message{
 	sayForeign: {"other list", "{master}; you gave {ours}",
 		"take that master out of this list, or use the list that it belongs to; " +
 			"delete the key of its record only when no program uses that other list: two lists on one master can each grant the same lock"},
+	sayOtherTTL: {"other maximum TTL or drift", "{master}; you gave {ours}",
+		"the masters are the same, so give{theirs}; to move that list to your values, which takes {wait}: {change}"},
 	sayRenamed: {"renamed master", "{master}; that list has this server under another name; you gave {ours}; names cannot change in place",
 		"keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name={old}"},
 	sayMoved:     {"list left", "these masters were left for another list: {left}", "start this client with the new list"},
@@ -135,6 +138,9 @@ func says(v *View, a Action) say {
 	case Unreachable:
 		return either(init, sayUnreachableInit, sayUnreachable)
 	case Foreign:
+		if v.theirs(a.Why.Master) != "" {
+			return sayOtherTTL
+		}
 		return either(v.renamed() >= 0, sayRenamed, sayForeign)
 	case Moved:
 		return either(init, sayMovedInit, sayMoved)
@@ -195,6 +201,10 @@ func (v *View) fill(text string, a Action) string {
 	if left, err := ParseTerms(v.leftFor(-1)); err == nil && a.Why.Code == Moved && v.Goal == Init { // the change back leaves that one
 		from, onward = left, v.Terms.targetFlags(left)
 	}
+	theirs := v.theirs(i)
+	if a.Why.Code == Foreign && theirs != "" {
+		from, onward = v.Masters[i].Record.Terms, ours.targetFlags(v.Masters[i].Record.Terms)
+	}
 	flags, to, wait := v.flags(), "", from.Wait()
 	if v.Target != nil {
 		to = v.flagsOf(v.Target)
@@ -208,7 +218,7 @@ func (v *View) fill(text string, a Action) string {
 		}
 	}
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
-		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
+		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{theirs}", theirs, "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
 		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to,
 		"{status}", v.statusCommand(),
@@ -289,6 +299,18 @@ func (v *View) targetFlags() string {
 		return ""
 	}
 	return t.targetFlags(v.Terms)
+}
+
+// theirs are the flags with which a command means the list of master i, if that has the masters of v.Terms and another maximum TTL or drift.
+func (v *View) theirs(i int) string {
+	if i < 0 || i >= len(v.Masters) || v.Masters[i].Record.Terms == nil {
+		return ""
+	}
+	t, ours := v.Masters[i].Record.Terms, v.Terms
+	if t.Fixed != ours.Fixed || t.ID == ours.ID || !slices.Equal(t.Masters, ours.Masters) {
+		return ""
+	}
+	return strings.ReplaceAll(t.targetFlags(ours), " --to-", " --")
 }
 
 // targetFlags are those of t as the list that a change leads to, where they are not those of from, which they are by default.

@@ -22,6 +22,7 @@ var messageScenes = []struct {
 	{"init needs every master", "init needs every master: c is out of reach: start the master, or correct its URL; if one is gone for good, start", scene{goal: Init, masters: "- - ?", whole: never}},
 	{"change unfinished", "a was retired", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
 	{"other list", "b belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; take", scene{masters: "VA5 VB4 -", whole: time.Hour}},
+	{"other maximum TTL or drift", "a belongs to another epoch: 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 5s, drift 0.02 + 2ms; the masters are the same, so give --max-ttl 30s --drift 0.01+2ms; to move that list to your values, which takes 30.6s: redlock reconfigure --from URLS --to URLS --to-max-ttl 5s --to-drift 0.02+2ms", scene{goal: Init, masters: "VA5 VA5 VA5", whole: never, edit: otherTTL}},
 	{"renamed master", "a belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; that list has this server under another name; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; names cannot change in place; keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name=d", scene{masters: "VB5 VB5 VB5", whole: never}},
 	{"list left", "start this client with the new list", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 	{"list left, init", "change back", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: finished}},
@@ -43,6 +44,15 @@ var messageScenes = []struct {
 	{"new list votes", "name other masters", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 VC4 VC4", whole: never}},
 	{"both lists vote", "use one of them", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
 	{"too late to cancel", "finish it, which takes 30.6s, and then change back: redlock reconfigure", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
+}
+
+// otherTTL is the list of the masters with another maximum TTL and drift.
+func otherTTL(v *View) {
+	t, err := NewTerms(v.Terms.Masters, 5*time.Second, 0.02, 2*time.Millisecond, false)
+	if err != nil {
+		panic(err)
+	}
+	v.Terms = t
 }
 
 func readOnly(v *View) {
@@ -101,6 +111,19 @@ func TestUnfinishedChange_byPromises(t *testing.T) {
 		if got := UnfinishedChange(scene{masters: masters, whole: never}.view(t)); got != want {
 			t.Errorf("%s: master %d, want %d", masters, got, want)
 		}
+	}
+}
+
+// Whoever gave another maximum TTL is not told to take a master out of the list, for all of them and for each.
+func TestRemedy_otherMaximumTTL_namesIt(t *testing.T) {
+	v := scene{masters: "VA5 VA5 VB5", whole: never, edit: otherTTL}.view(t)
+	for i, want := range []string{"give --max-ttl 30s --drift 0.01+2ms, or move the list with redlock reconfigure", "give --max-ttl 30s --drift 0.01+2ms, or move the list with redlock reconfigure", "take it out of this list, or use its list"} {
+		if got := Remedy(v, i); got != want {
+			t.Errorf("master %d: %s, want %s", i, got, want)
+		}
+	}
+	if got := Explain(v, refuse(Foreign, 2)); !strings.Contains(got, "take that master out of this list") {
+		t.Error(got)
 	}
 }
 
