@@ -313,9 +313,9 @@ func heldOrRests(h *redlock.Holder) string {
 // describe is all that is known of a holder. masters is how many there are.
 func describe(h *redlock.Holder, masters int) string {
 	if h.Resting {
-		return fmt.Sprintf("after %s, on %d of %d masters, for another %v; id %s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, short(h.Left), h.ID)
+		return fmt.Sprintf("after %s, on %d of %d masters, for another %v; id %s", nameOfHolder(h), h.Votes, masters, short(h.Left), h.ID)
 	}
-	s := fmt.Sprintf("by %s, with %d of %d votes, %s%s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, lasts(h), reads(h.Read))
+	s := fmt.Sprintf("by %s, with %d of %d votes, %s%s", nameOfHolder(h), h.Votes, masters, lasts(h), reads(h.Read))
 	if h.Count > 1 {
 		s += fmt.Sprintf(", hold count %d", h.Count)
 	}
@@ -324,6 +324,15 @@ func describe(h *redlock.Holder, masters int) string {
 		s += fmt.Sprintf("; leads since %s, token %d, announces %q", h.Since.Format("2006-01-02 15:04:05 MST"), h.Token, h.Value)
 	}
 	return s
+}
+
+// nameOfHolder is the label of a holder, or what is said of one without. The masters keep a label for a minute or two after its client has ended, and a
+// rest may be longer.
+func nameOfHolder(h *redlock.Holder) string {
+	if h.Resting {
+		return labelOf(h.Owner, "a client whose label is not known")
+	}
+	return labelOf(h.Owner, "a client without a label")
 }
 
 func labelOf(owner, without string) string {

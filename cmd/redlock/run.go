@@ -82,8 +82,9 @@ type runner struct {
 	owner     string // what others see of this process
 	verb      string // run or elect
 	name      string
-	path      string   // of the executable
-	argv      []string // the command
+	path      string              // of the executable
+	argv      []string            // the command
+	seen      *redlock.Inspection // of the lock, after it could not be had; may be nil
 }
 
 func newRun(o output) *cobra.Command {

@@ -97,6 +97,9 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 		}
 	}
 	if err != nil {
+		if errors.Is(err, redlock.ErrHeld) {
+			r.seen, _ = client.Inspect(ctx, r.name)
+		}
 		r.leave(client)
 		return nil, nil, err
 	}
@@ -154,12 +157,36 @@ func who(in *redlock.Inspection) string {
 	if len(in.Holders) == 0 {
 		return "nobody has it: others wait before this one, or it rests"
 	}
-	h := &in.Holders[0]
-	label := labelOf(h.Owner, "a client without a label")
-	if h.Resting {
-		return fmt.Sprintf("it rests for %v after %s", short(h.Left), label)
+	if h := &in.Holders[0]; !h.Resting {
+		return nameOfHolder(h) + " has it"
 	}
-	return label + " has it"
+	return "it " + rests(&in.Holders[0])
+}
+
+func rests(h *redlock.Holder) string {
+	return fmt.Sprintf("rests for %v after %s", short(h.Left), nameOfHolder(h))
+}
+
+// taken says why the lock could not be had, by round or by what was seen after it.
+func (r *runner) taken(err error) (what string) {
+	var h *redlock.Holder
+	if r.seen != nil && len(r.seen.Holders) > 0 {
+		h = &r.seen.Holders[0]
+	}
+	var round *redlock.RoundError
+	switch {
+	case h != nil && h.Resting && r.every > 0:
+		return fmt.Sprintf("%q ran already: it %s", r.name, rests(h))
+	case h != nil && h.Resting:
+		return fmt.Sprintf("lock %q %s", r.name, rests(h))
+	case h != nil && r.every > 0:
+		return fmt.Sprintf("%q runs now: %s has it", r.name, nameOfHolder(h))
+	case r.every > 0:
+		return fmt.Sprintf("%q runs now, or ran already", r.name)
+	case errors.As(err, &round) && round.Owner != "":
+		return fmt.Sprintf("lock %q is held by another, %s", r.name, round.Owner)
+	}
+	return fmt.Sprintf("lock %q is held by another", r.name)
 }
 
 // lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed. A round that masters did not
@@ -187,13 +214,7 @@ func (r *runner) why(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, redlock.ErrHeld):
-		what := fmt.Sprintf("lock %q is held by another", r.name)
-		if round := (*redlock.RoundError)(nil); errors.As(err, &round) && round.Owner != "" {
-			what += ", " + round.Owner
-		}
-		if r.every > 0 {
-			what = fmt.Sprintf("%q runs on another host, or ran less than %v ago", r.name, r.every)
-		}
+		what := r.taken(err)
 		if !r.noWait {
 			what += fmt.Sprintf(", still after %v", r.wait)
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +37,7 @@ func TestRun_timersApartAndAShortJob_everyRunsItOnce(t *testing.T) {
 			switch code := p.ended(); {
 			case code == exitOK:
 				ran++
-			case code != exitHeld || flag == "--every=20s" && !strings.Contains(p.stderr.String(), "ran less than 20s ago"):
+			case code != exitHeld || flag == "--every=20s" && !strings.Contains(p.stderr.String(), "ran already: it rests for "):
 				t.Errorf("%s: exit code %d: %s", flag, code, &p.stderr)
 			}
 		}
@@ -44,6 +45,37 @@ func TestRun_timersApartAndAShortJob_everyRunsItOnce(t *testing.T) {
 			t.Errorf("%s: %d of 3 ran the job, want %d", flag, ran, want)
 		}
 	}
+}
+
+// Who may not run is told for how long the lock rests, and after whom: the period that is given now may be another one than that of the run before.
+// A label may be gone by then.
+func TestRun_everyOfAnotherPeriod_saysForHowLongItRests(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	servers, list := voting(t)
+	startRun(t, list, "lab", "--every", "5m", "--owner", "pod-7", "--", "true").wantCode(exitOK)
+	refused := func(want string, words ...string) {
+		t.Helper()
+		p := startRun(t, list, "lab", append(words, "--", "true")...)
+		p.wantCode(exitHeld)
+		if said := strings.TrimSpace(p.stderr.String()); !regexp.MustCompile("^redlock: " + want + "$").MatchString(said) {
+			t.Errorf("%v: %s, want %s", words, said, want)
+		}
+	}
+	refused(`"lab" ran already: it rests for [45]m[0-9.]+s after pod-7`, "--every", "1s")
+	refused(`lock "lab" rests for [45]m[0-9.]+s after pod-7`, "--no-wait")
+	for _, s := range servers {
+		keys, err := direct(t, s.URL()).Keys(t.Context(), "redlock:owner:*").Result()
+		must(t, err)
+		must(t, direct(t, s.URL()).Del(t.Context(), keys...).Err())
+	}
+	refused(`"lab" ran already: it rests for [45]m[0-9.]+s after a client whose label is not known`, "--every", "1s")
+	wantSaid(t, expectCode(t, exitOK, "inspect", "lab", "--nodes", list), "rests after a client whose label is not known, on 3 of 3 masters")
+	holder := startRun(t, list, "runs", "--owner", "pod-8", "--", "sh", "-c", "echo holds; exec sleep 60")
+	holder.line()
+	refusedOf := startRun(t, list, "runs", "--every", "1s", "--", "true")
+	refusedOf.wantCode(exitHeld)
+	refusedOf.wantStderr(`"runs" runs now: pod-8 has it`)
 }
 
 // The period of --every ends, and then the job runs again: the processes that had run it are long gone.
