@@ -186,6 +186,18 @@ var adviceScenes = []adviceScene{
 		again := a.status()
 		a.obey(again.Text, "init")
 	}},
+	{"two wrong passwords", "no quorum", "no quorum", "password", exitMasters, func(a *advised) { // they answer
+		for i := 1; i < 3; i++ {
+			must(a.t, direct(a.t, a.urls[i]).ConfigSet(a.t.Context(), "requirepass", "right").Err())
+			a.urls[i] = strings.Replace(a.urls[i], "redis://", "redis://:topsecret@", 1)
+		}
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "too few masters can be used, so nothing can be locked")
+		for i := 1; i < 3; i++ {
+			a.urls[i] = strings.Replace(a.urls[i], "topsecret", "right", 1)
+			a.t.Cleanup(func() { _ = direct(a.t, a.urls[i]).ConfigSet(context.Background(), "requirepass", "").Err() })
+		}
+	}},
 	{"wrong password", "recovering", "locks work", "password", exitRecovers, func(a *advised) {
 		must(a.t, direct(a.t, a.urls[2]).ConfigSet(a.t.Context(), "requirepass", "right").Err())
 		a.urls[2] = strings.Replace(a.urls[2], "redis://", "redis://:topsecret@", 1)

@@ -20,7 +20,7 @@ var verdicts = []Cause{
 	{LocksWork, "a quorum votes, so locks work; {masters}", "what each of them needs"},
 	{LocksWait, "fewer than a quorum vote, so nothing can be locked yet; {masters}", "what each of them needs"},
 	{NoWrites, "no quorum takes writes, so nothing can be locked; {masters}", "what each of them needs"},
-	{NoQuorum, "too few masters answer, so nothing can be locked; {masters}", "what each of them needs"},
+	{NoQuorum, "too few masters can be used, so nothing can be locked; {masters}", "what each of them needs"},
 	{BadRecord, "{masters}", "what the line about the record says"},
 	{OneMasterTwice, "{masters}", "name it once"},
 }
