@@ -87,7 +87,7 @@ var rules = []rule{
 	{Cause{"cluster", "does not serve its slot now: {error}", "wait for the cluster, or mend it"}, nil, []string{"MOVED ", "ASK ", "CLUSTERDOWN", "TRYAGAIN", "redis-cluster://"}},
 	{Cause{"no Redis", "answers, and is no Redis: {error}", "correct its URL"}, nil, []string{"can't parse", "HTTP/"}},
 	{Cause{"unknown host", "is out of reach (no such host)", "correct the host in its URL, or mend the DNS"}, nil, []string{"no such host"}},
-	{Cause{"no server", "is out of reach (connection refused)", membership.StartIt}, nil, []string{"connection refused"}},
+	{Cause{"no server", "is out of reach (connection refused)", membership.StartIt}, nil, []string{"connection refused", noSocket}},
 	{Cause{"hangs up", "takes the connection and hangs up", "look into its log; if it speaks TLS, write rediss:// in its URL"},
 		nil, []string{"EOF", "connection reset", "broken pipe"}},
 	{Cause{"stalled", "has not answered in time", "look whether it is stopped or overloaded, or the network slow"},
@@ -108,6 +108,9 @@ var clientCertificateAlerts = []string{"tls: certificate required", "tls: bad ce
 // noSentinel begins the error of package node where no sentinel names the master. What follows is about the sentinels.
 const noSentinel = "no sentinel names the master: "
 
+// noSocket is the error of a socket of this host that is not there.
+const noSocket = "connect: no such file or directory"
+
 // Of is the cause of err, which is an error of one master.
 func Of(err error) Cause {
 	for i := range rules {
@@ -115,6 +118,9 @@ func Of(err error) Cause {
 			c := r.Cause
 			if strings.Contains(c.Text, errorHere) {
 				c.Text = strings.ReplaceAll(c.Text, errorHere, detail(err))
+			}
+			if strings.Contains(err.Error(), noSocket) {
+				c.Text = strings.Replace(c.Text, "(connection refused)", "(no such socket)", 1)
 			}
 			return c
 		}

@@ -51,6 +51,7 @@ var errorsOf = []struct {
 	{"no Redis", errors.New(`redis: can't parse map reply: "HTTP/1.1 400 Bad"`)},
 	{"unknown host", errors.New("dial tcp: lookup nosuch.invalid: no such host")},
 	{"no server", errors.New("dial tcp 127.0.0.1:1: connect: connection refused")},
+	{"no server", errors.New("dial unix /tmp/s: connect: no such file or directory")},
 	{"hangs up", errors.New("EOF")},
 	{"stalled", protocol.ErrStalled},
 	{"queue", fmt.Errorf("%w: 16384 operations wait for this master, and QueueLimit is 16384 (lock with fewer callers)", protocol.ErrBusy)},
@@ -84,6 +85,13 @@ func TestOf_eachCause(t *testing.T) {
 	}
 	if Of(nil) != (Cause{}) {
 		t.Error("no error has a cause")
+	}
+}
+
+// A socket that is missing refused no connection.
+func TestOf_missingSocket_saysThat(t *testing.T) {
+	if c := Of(errors.New("dial unix /tmp/s: connect: no such file or directory")); c.Text != "is out of reach (no such socket)" {
+		t.Error(c.Text)
 	}
 }
 
