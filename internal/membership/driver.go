@@ -5,7 +5,7 @@ package membership
 import "time"
 
 // States says of each master what it is, in one line.
-func States(v *View) string { return v.states() }
+func States(v *View) string { return v.states(func(*Master) bool { return true }) }
 
 // LeftFor is the list that took the place of v.Terms, when v.Memory says that one did.
 func LeftFor(v *View) string { return v.leftFor(-1) }

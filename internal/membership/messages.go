@@ -217,7 +217,7 @@ func (v *View) fill(text string, a Action) string {
 			}
 		}
 	}
-	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
+	return strings.NewReplacer("{states}", v.statesFor(a.Why.Code), "{master}", master, "{cure}", cure, "{old}", old,
 		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{theirs}", theirs, "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
 		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to,

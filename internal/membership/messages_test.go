@@ -147,6 +147,32 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	}
 }
 
+// A message of too few masters of one list names those of that list.
+func TestExplain_statesOfOneList(t *testing.T) {
+	for _, test := range []struct {
+		named string
+		scene
+	}{
+		{"abc", scene{goal: Change, target: "C", masters: "? - ? ? ? ?", whole: never}},
+		{"bcd", scene{goal: Change, from: "B", target: "A", masters: "? ? ? ?", whole: never}},
+		{"abc", scene{goal: Cancel, masters: "VA5 ? ?", whole: never}},
+		{"def", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - -", whole: never, stood: sceneW}},
+		{"def", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
+		{"abcdef", scene{goal: Change, target: "C", masters: "XA5*+ VA5+ - - - RC6", whole: never, stood: sceneW}},
+	} {
+		v, a := test.run(t)
+		named := ""
+		for i, m := range v.Masters {
+			if strings.Contains(Explain(v, a), " "+m.Name+" "+Describe(v, i)) {
+				named += m.Name
+			}
+		}
+		if named != test.named {
+			t.Errorf("%s: names %s, want %s: %s", test.masters, named, test.named, Explain(v, a))
+		}
+	}
+}
+
 // Who begins one of two lists by an Init is told the flags of each, and how long it waits for the locks of both.
 func TestExplain_tooFewReady_eachListHasItsFlags(t *testing.T) {
 	v := scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - -", whole: never, stood: sceneW}.view(t)

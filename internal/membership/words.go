@@ -152,11 +152,24 @@ func (v *View) unfinished() string {
 	return fmt.Sprintf("to %s (by %s, %v ago)", to, last.Intent.Who, max(v.Wall.Sub(time.Unix(last.Intent.Since, 0)), 0).Round(time.Second))
 }
 
-// states is what each master is.
-func (v *View) states() string {
-	parts := make([]string, len(v.Masters))
+// statesFor is what each master is that a message with that reason is about.
+func (v *View) statesFor(code Code) string {
+	switch code {
+	case NoQuorum:
+		return v.states(func(at *Master) bool { return at.Old })
+	case TooFewReady, NewBegun:
+		return v.states(func(at *Master) bool { return at.New })
+	}
+	return States(v)
+}
+
+// states is what each master is that is picked.
+func (v *View) states(pick func(*Master) bool) string {
+	var parts []string
 	for i := range v.Masters {
-		parts[i] = v.Masters[i].Name + " " + Describe(v, i)
+		if pick(&v.Masters[i]) {
+			parts = append(parts, v.Masters[i].Name+" "+Describe(v, i))
+		}
 	}
 	return strings.Join(parts, ", ")
 }
