@@ -164,7 +164,14 @@ var adviceScenes = []adviceScene{
 		for _, u := range a.urls {
 			must(a.t, direct(a.t, u).FlushAll(a.t.Context()).Err())
 		}
-	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "init") }},
+	}, func(a *advised, s *statusJSON) {
+		for _, m := range s.Masters {
+			if m.Remedy != "the list as a whole needs init" {
+				a.t.Errorf("the list needs init, and of one master it says %s", m.Remedy)
+			}
+		}
+		a.obey(s.Text, "init")
+	}},
 	{"quarantined", "recovering", "locks work", "no record", exitRecovers, func(a *advised) {
 		must(a.t, direct(a.t, a.urls[2]).FlushAll(a.t.Context()).Err())
 	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "status") }},

@@ -175,6 +175,9 @@ func (op *operation) status(out *driver.Outcome) *Status {
 	}
 	s.Change = changeIn(out)
 	s.Standing = standing(out, votes, answered, s.Change != nil)
+	if s.Standing.needsWord() {
+		s.needsInit()
+	}
 	switch s.Standing {
 	case AllVote:
 		s.Reason, s.Text = "", fmt.Sprintf("all %d masters vote", len(v.Masters))
@@ -230,6 +233,15 @@ func (op *operation) remedy(v *membership.View, i int, m *MasterStatus) (word, r
 		return c.Word, c.Remedy
 	}
 	return membership.Word(v, i), membership.Remedy(v, i)
+}
+
+// needsInit has no master told to recover by itself.
+func (s *Status) needsInit() {
+	for i := range s.Masters {
+		if m := &s.Masters[i]; m.Err == nil && m.Remedy != "" {
+			m.Remedy = "the list as a whole needs init"
+		}
+	}
 }
 
 // missing says which masters do not vote, and what to do about each.
