@@ -78,8 +78,12 @@ type usageError struct{ error }
 
 // misuse is a usageError of a command. Where a URL stands in the wrong place, its password is not shown.
 func misuse(cmd *cobra.Command, err error) error {
-	return usageError{fmt.Errorf("%s (see %s --help)", redact.Text(err.Error()), cmd.CommandPath())}
+	said := ofGo.ReplaceAllString(err.Error(), `for "$1" flag: `)
+	return usageError{fmt.Errorf("%s (see %s --help)", redact.Text(said), cmd.CommandPath())}
 }
+
+// ofGo is what the packages of Go say of themselves before what is wrong with a flag.
+var ofGo = regexp.MustCompile(`for "([^"]*)" flag: (?:time: |strconv\.[A-Za-z]+: parsing "(?:[^"\\]|\\.)*": )`)
 
 // exitError ends the program with its own exit code. Its text was printed already, when it is empty.
 type exitError struct {

@@ -31,8 +31,11 @@ const (
 // inside has the functions of package redlock that are not for its users.
 var inside = redlock.Engine(engine.Key{})
 
-// minTime is the least that the library takes as a TTL.
-const minTime = 10 * time.Millisecond
+// The library takes times from minTime to maxTime.
+const (
+	minTime = 10 * time.Millisecond
+	maxTime = 365 * 24 * time.Hour
+)
 
 // drift is a flag like 0.01+2ms.
 type drift clock.Drift
@@ -53,6 +56,29 @@ func (d *drift) Set(s string) error {
 		return errors.New("want a share of the time and a time, as 0.01+2ms")
 	}
 	d.Factor, d.Constant = f, c
+	return nil
+}
+
+// count is a flag for how many masters there are. 0: it is not given.
+type count int
+
+func (c *count) String() string {
+	if *c == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*c))
+}
+
+// Type implements pflag.Value.
+func (c *count) Type() string { return "N" }
+
+// Set implements pflag.Value.
+func (c *count) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return errors.New("want a number, 1 or more")
+	}
+	*c = count(n)
 	return nil
 }
 
@@ -96,7 +122,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.Var((*nonEmpty)(&m.cluster), prefix+"cluster", "`URL` of a whole Redis Cluster in place of --"+name+", if its clients have OpenCluster")
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
-	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
+	fs.Var((*count)(&m.count), prefix+"node-count", "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
 		fs.Var((*nonEmpty)(&m.namespace), "namespace", "`NAME` of the namespace of its clients (default none)")
 		m.tls.define(fs)
@@ -135,19 +161,32 @@ func (m *masters) verify(where func(i int) string) error {
 		_ = n.Close()
 	}
 	switch n := len(m.nodes); {
-	case m.count < 0:
-		return fmt.Errorf("--%snode-count %d: want 1 or more", m.prefix, m.count)
 	case m.count != 0 && m.count != n:
 		return fmt.Errorf("--%snode-count %d, and %d masters are named: name all of them", m.prefix, m.count, n)
 	case m.count == 0 && !m.anyCount && (n < 3 || n%2 == 0):
 		return fmt.Errorf("%d masters, and programs refuse such a list: name an odd number of 3 or more; --%snode-count %d takes it, if that is what every program has",
 			n, m.prefix, n)
 	}
-	if m.maxTTL < minTime {
-		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
+	if m.maxTTL < minTime || m.maxTTL > maxTime {
+		return fmt.Errorf("--%smax-ttl %v: want %v to %v", m.prefix, m.maxTTL, minTime, maxTime)
 	}
 	_, err := inside.Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
-	return err
+	return m.byFlag(err, fmt.Sprintf("%sdrift %v", m.prefix, &m.drift), m.prefix+"max-ttl")
+}
+
+// byFlag is err of the library's settings, in words of flags: of the one with that name and value, unless the text says which. ttl is the flag of
+// what the library calls TTL.
+func (m *masters) byFlag(err error, flag, ttl string) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.NewReplacer("WithTTL", "--"+ttl, "WithMaxTTL", "--"+m.prefix+"max-ttl", "WithDrift", "--"+m.prefix+"drift").Replace(strings.TrimPrefix(plain(err), "bad configuration: "))
+	for setting, its := range map[string]string{"client name ": "--owner ", "namespace ": "--namespace "} {
+		if rest, ok := strings.CutPrefix(text, setting); ok {
+			return errors.New(its + rest)
+		}
+	}
+	return fmt.Errorf("--%s: %s", flag, text)
 }
 
 // find fills in the URLs from where they are. where says of one of them where that is, for errors.

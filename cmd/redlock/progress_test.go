@@ -48,7 +48,7 @@ func TestNodeCount_evenList_refusedUnlessSaid(t *testing.T) {
 	expectCode(t, exitOK, append([]string{"init", never}, list...)...)
 	expectCode(t, exitOK, append([]string{"status"}, list...)...)
 	expectCode(t, exitOK, append([]string{"doctor"}, list...)...)
-	wantSaid(t, expectCode(t, exitUsage, "status", "--node-count", "-1", "--nodes", dead), "--node-count -1")
+	wantSaid(t, expectCode(t, exitUsage, "status", "--node-count", "-1", "--nodes", dead), `"--node-count" flag: want a number, 1 or more`)
 }
 
 // One master votes, and two wait for init at slightly different times. It ended when the first of them voted, and told to wait

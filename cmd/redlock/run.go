@@ -155,14 +155,16 @@ func (r *runner) check(given func(flag string) bool) error {
 	switch {
 	case given("every") && (waitGiven || given("min-hold")):
 		return errors.New("--every excludes --wait and --min-hold: it does not wait, and holds for its own time")
-	case given("every") && r.every < minTime:
-		return fmt.Errorf("--every %v: want %v or more", r.every, minTime)
-	case given("min-hold") && r.minHold < minTime:
-		return fmt.Errorf("--min-hold %v: want %v or more", r.minHold, minTime)
+	case given("every") && (r.every < minTime || r.every > maxTime):
+		return fmt.Errorf("--every %v: want %v to %v", r.every, minTime, maxTime)
+	case given("min-hold") && (r.minHold < minTime || r.minHold > maxTime):
+		return fmt.Errorf("--min-hold %v: want %v to %v", r.minHold, minTime, maxTime)
 	case r.noWait && waitGiven:
 		return errors.New("--no-wait and --wait exclude each other: give one of them")
 	case waitGiven && r.wait <= 0:
 		return fmt.Errorf("--wait %v: want more than 0, or --no-wait", r.wait)
+	case r.wait > maxTime:
+		return fmt.Errorf("--wait %v: want %v or less", r.wait, maxTime)
 	}
 	return r.checkShared(given)
 }
@@ -173,14 +175,18 @@ func (r *runner) checkShared(given func(flag string) bool) error {
 		r.ttl = min(r.ttl, r.maxTTL)
 	}
 	switch {
-	case r.maxTTL < minRunTTL && r.maxTTL > 0:
+	case r.maxTTL < minRunTTL:
 		return fmt.Errorf("--max-ttl %v: a command under a lock needs masters with %v or more", r.maxTTL, minRunTTL)
 	case r.ttl < minRunTTL:
 		return fmt.Errorf("--ttl %v: want %v or more", r.ttl, minRunTTL)
 	case r.ttl > r.maxTTL:
 		return fmt.Errorf("--ttl %v: want the --max-ttl of these masters, %v, or less", r.ttl, r.maxTTL)
 	}
-	return r.masters.check()
+	if err := r.masters.check(); err != nil {
+		return err
+	}
+	_, err := inside.Settings(append(r.list().Options, redlock.WithTTL(r.ttl), redlock.WithClientName(r.owner)))
+	return r.byFlag(err, fmt.Sprintf("ttl %v", r.ttl), "ttl")
 }
 
 // run does all of it.

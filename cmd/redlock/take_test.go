@@ -121,6 +121,44 @@ func TestRun_badEveryAndMinHold_refused(t *testing.T) {
 	}
 }
 
+// A mistake in a flag is named by its flag, before anything is asked, and without the words of Go.
+func TestFlags_mistakes_nameTheFlag(t *testing.T) {
+	for _, test := range []struct{ words, want string }{
+		{"run x --max-ttl 0", "--max-ttl 0s: a command under a lock needs masters with 1s or more"},
+		{"elect x --max-ttl -1s", "--max-ttl -1s: a command"},
+		{"run x --min-hold 99999h", "--min-hold 99999h0m0s: want 10ms to 8760h0m0s"},
+		{"run x --every 99999h", "--every 99999h0m0s: want 10ms to 8760h0m0s"},
+		{"run x --wait 99999h", "--wait 99999h0m0s: want 8760h0m0s or less"},
+		{"run x --ttl 1s --drift 0.01+2s", "--ttl 1s: drift 2.01s leaves nothing of TTL 1s: raise --ttl, or lower --drift"},
+		{"run x --owner pod-é", `--owner "pod-é" has 'é': want printable ASCII`},
+		{"elect x --owner " + strings.Repeat("a", 200), "--owner of 200 bytes: want 128 or fewer"},
+		{"status --max-ttl 99999h", "--max-ttl 99999h0m0s: want 10ms to 8760h0m0s"},
+		{"status --drift 2+2ms", "--drift 2+2ms: drift factor 2: want at least 0"},
+		{"status --drift 0.01+90s", "--drift 0.01+1m30s: drift 1m30.3s leaves nothing of TTL 30s: raise --max-ttl, or lower --drift"},
+		{"reconfigure --to-drift 0.01+90s", "--to-drift 0.01+1m30s: drift 1m30.3s leaves nothing of TTL 30s: raise --to-max-ttl, or lower --to-drift"},
+		{"status --namespace é", `--namespace "é" contains 'é'`},
+		{"status --node-count 0", `"--node-count" flag: want a number, 1 or more`},
+		{"status --node-count x", `invalid argument "x" for "--node-count" flag: want a number, 1 or more`},
+		{"inspect x --json=maybe", `invalid argument "maybe" for "--json" flag: invalid syntax`},
+		{"status --wait --timeout x", `invalid argument "x" for "--timeout" flag: invalid duration "x"`},
+	} {
+		words := strings.Fields(test.words)
+		flag := "--nodes"
+		if words[0] == "reconfigure" {
+			flag = "--from"
+		}
+		words = append(words, flag, "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3")
+		if words[0] == "run" || words[0] == "elect" {
+			words = append(words, "--", "true")
+		}
+		code, _, stderr := cli(t, words...)
+		said := strings.Join(strings.Fields(stderr), " ")
+		if code != exitUsage || !strings.Contains(said, test.want) || strings.Contains(said, "bad configuration") || strings.Contains(said, "With") || strings.Contains(said, "strconv") {
+			t.Errorf("%s: exit code %d: %s\nwant %s", test.words, code, said, test.want)
+		}
+	}
+}
+
 // The commands that lock, and those that look at locks, take the lists that programs take. A list that is another one's is a mistake of
 // the command line, and is said before anything is asked.
 func TestNodeCount_asOpen(t *testing.T) {
