@@ -290,9 +290,12 @@ func checkPort(addr string) error {
 // quote the part of the URL that they cannot parse. If a password contains an unencoded
 // / or ?, or a program splits a list at a comma in it, that part may be a piece of the password.
 func reason(rawURL string, err error) string {
+	place, _, _ := strings.Cut(rawURL, "?")
 	switch u, ok := err.(*url.Error); {
 	case strings.Contains(rawURL, "@"):
 		return "it cannot be read; are the special characters in user and password percent-encoded?"
+	case redact.URL(place) == place && redact.URL(rawURL) != rawURL:
+		return "user and password stand before the host, with a colon between them and an at sign behind"
 	case redact.URL(rawURL) != rawURL:
 		return "the port is no number from 1 to 65535; if a comma in a password ended the URL, write %2C for it"
 	case ok:

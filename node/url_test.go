@@ -124,6 +124,8 @@ func TestOpen_badURL_errorNamesTheFault(t *testing.T) {
 		"redis-cluster://u:p%zz@a/?tag=x":                     "password cannot be read",
 		"redis-sentinel://a/n?tags=x":                         `"tags"`,
 		"redis-sentinel://a/n?db=3":                           `"db"`,
+		"redis://a:1?password=topsecret":                      "user and password stand before the host",
+		"redis://a:1x?password=topsecret":                     "65535",
 		"redis-sentinel://a/n?Q@x=1":                          "parameter cannot be read",
 		"redis-cluster://a/?tag=x&tga=y":                      `"tga"`,
 		"redis-cluster://a/?tag=x&name=m&sentinel_password=y": `"sentinel_password"`,

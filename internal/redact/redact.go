@@ -18,7 +18,7 @@ func URL(rawURL string) string {
 	if !strings.Contains(rest, "@") && !hosts(rest) {
 		return strings.TrimSuffix(rawURL, rest) + "***"
 	}
-	return user(rawURL)
+	return user(rawURL, params)
 }
 
 // hosts reports whether rest, which is what follows ://, begins with hosts whose ports are numbers.
@@ -36,16 +36,17 @@ func hosts(rest string) bool {
 
 var hostAndPort = regexp.MustCompile(`^(\[[^]]*\]|[^:]*)(:[0-9]*)?$`)
 
-// Text does it in a text that may quote URLs. Whatever stands between the first and the last of them is lost: it may be a password.
+// Text does it in a text that may quote URLs. Whatever stands between the first and the last of them is lost: it may be a password. What follows
+// a URL that [URL] made, and that stands in quotes, is kept.
 func Text(s string) string {
 	if strings.Contains(s, "://") {
-		return user(s)
+		return user(s, unhidden)
 	}
-	return params(s)
+	return unhidden(s)
 }
 
 // user removes what is between :// and the last @, and the parameters that are passwords.
-func user(s string) string {
+func user(s string, params func(string) string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
 		scheme, rest = "", s
@@ -59,6 +60,20 @@ func user(s string) string {
 	}
 	return scheme + "://" + rest
 }
+
+// unhidden is params of what is not hidden yet. A quote within a URL that is quoted has a backslash before it, so no password begins so.
+func unhidden(s string) string {
+	return hiddenOrNot.ReplaceAllStringFunc(s, func(param string) string {
+		if param == hidden {
+			return param
+		}
+		return "password=***"
+	})
+}
+
+const hidden = `password=***"`
+
+var hiddenOrNot = regexp.MustCompile("(?is)" + regexp.QuoteMeta(hidden) + "|password=.*")
 
 func params(s string) string { return passwordParam.ReplaceAllString(s, "password=***") }
 

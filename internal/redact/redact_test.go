@@ -11,10 +11,13 @@ func TestText(t *testing.T) {
 		"open /etc/a@b/masters: no file":     "open /etc/a@b/masters: no file",
 		"want redis://host:port":             "want redis://host:port",
 		`"redis://u:p@a:1" for "--ttl" flag`: `"redis://***@a:1" for "--ttl" flag`,
-		"redis://:a b@c@d:1,rediss://:e@f:1 is no time":    "redis://***@f:1 is no time",
-		"redis-sentinel://h/m?sentinel_password=p for -x":  "redis-sentinel://h/m?sentinel_password=***",
-		"h/m?sentinel_PassWord=p\nq":                       "h/m?sentinel_password=***",
-		"redis-sentinel://u:p@h/m?sentinel_password=q@r&s": "redis-sentinel://***@r&s",
+		"redis://:a b@c@d:1,rediss://:e@f:1 is no time":                 "redis://***@f:1 is no time",
+		"redis-sentinel://h/m?sentinel_password=p for -x":               "redis-sentinel://h/m?sentinel_password=***",
+		`bad URL "redis://h?password=***": unexpected option: password`: `bad URL "redis://h?password=***": unexpected option: password`,
+		`"redis://h?password=***": and "redis://i?password=p": so`:      `"redis://h?password=***": and "redis://i?password=***`,
+		`"redis://h?password=p\"q": so`:                                 `"redis://h?password=***`,
+		"h/m?sentinel_PassWord=p\nq":                                    "h/m?sentinel_password=***",
+		"redis-sentinel://u:p@h/m?sentinel_password=q@r&s":              "redis-sentinel://***@r&s",
 	} {
 		if got := Text(s); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
