@@ -36,7 +36,7 @@ func (u *URLs) Set(s string) error {
 				(*u)[n-1] += "," + word // another of its servers or sentinels
 				continue
 			case strings.Contains(word, "@") && strings.Contains((*u)[0], "://"):
-				return errors.New("the list is split at a comma in a user name or password: a comma in a password is %2C")
+				return errors.New("a part of the list is no URL: its scheme lacks the colon, or a comma in a user name or password ended the part before (a comma in a password is %2C)")
 			}
 		}
 		*u = append(*u, word)

@@ -29,10 +29,11 @@ func TestSet_commas_splitLists(t *testing.T) {
 func TestSet_commaInAPassword_refusedWithoutIt(t *testing.T) {
 	for _, list := range []string{
 		"redis://locker:Tr0ub4,dor@a:6379", "redis://b,redis://locker:Tr0ub4,x,dor@a:6379,redis://c", "redis://locker:Tr0ub4,@a", "unix://locker:Tr0ub4,dor@/s",
+		"redis://b,redis//:Tr0ub4@a", // no comma
 	} {
 		var u URLs
 		err := u.Set(list)
-		if err == nil || !strings.Contains(err.Error(), "a comma in a password is %2C") {
+		if err == nil || !strings.Contains(err.Error(), "a comma in a password is %2C") || !strings.Contains(err.Error(), "lacks the colon") {
 			t.Errorf("%s: %v", list, err)
 			continue
 		}
