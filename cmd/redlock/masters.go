@@ -252,7 +252,7 @@ func (m *masters) read(flag, file string) (where func(i int) string, err error) 
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	var lines []int
-	for i, line := range strings.Split(string(content), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(content), "\ufeff"), "\n") { // without the mark that editors of Windows begin it with
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			m.nodes, lines = append(m.nodes, line), append(lines, i+1)
 		}

@@ -274,7 +274,7 @@ func TestReconfigure_newListInAFile(t *testing.T) {
 	nodes := startURLs(t, 4)
 	from := strings.Join(nodes[:3], ",")
 	file := filepath.Join(t.TempDir(), "new")
-	must(t, os.WriteFile(file, []byte("# the new ones\n"+strings.Join(nodes[1:], "\n")+"\n"), 0o600))
+	must(t, os.WriteFile(file, []byte("\ufeff# the new ones\n"+strings.Join(nodes[1:], "\n")+"\n"), 0o600))
 	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
 	expectCode(t, exitOK, "reconfigure", "--from", from, "--to-nodes-file", file, "--max-ttl", "300ms")
 	expectCode(t, exitOK, "status", "--nodes-file", file, "--max-ttl", "300ms")
