@@ -29,8 +29,8 @@ import (
 const doctorHelp = `Connects to your masters, says what they are, and tries them as the lock would
 when a program starts. It changes no record and no lock, and nothing begins. As
 every client does, it tries the user's rights on keys that are only for that,
-such as redlock:check, and are gone when that script ends: so it needs the rights
-of the user that locks.
+such as redlock:check, and are gone when that script ends: so it needs the
+rights of the user that locks.
 
   server    redis or valkey, and its version
   eviction  maxmemory-policy; anything but noeviction may throw locks away

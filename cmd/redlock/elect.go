@@ -30,8 +30,8 @@ term is. In its environment are
   REDLOCK_TOKEN  the number of the term: the fencing token, larger in each term
 
 When the command ends by itself, or after a signal that was passed on to it, the
-term is given up and redlock ends. Programs find the leader with package election
-or with "redlock inspect NAME": it announces the --value.
+term is given up and redlock ends. Programs find the leader with package
+election or with "redlock inspect NAME": it announces the --value.
 
 exit code: that of the command, and 128+n if signal n ended it; else
     2  usage; the masters belong to another list, or so many cannot be used that

@@ -27,8 +27,8 @@ type forceUnlock struct {
 	yes, json bool
 }
 
-const forceHelp = `Takes the lock NAME away from its holder, when you know that the holder is stuck.
-It shows the holder and asks first.
+const forceHelp = `Takes the lock NAME away from its holder, when you know that the holder is
+stuck. It shows the holder and asks first.
 
 It breaks the promise of the lock. The holder is not told: it learns it when it
 next renews the lock, after a third of its TTL. Until then the next holder may
@@ -36,9 +36,9 @@ run beside it, and only a resource that checks fencing tokens keeps them apart.
 A holder that is dead needs no command: its lock ends with its TTL. If the lock
 rests, nobody works under it, and its minimum hold or period ends.
 
-The lock is taken from one holder, by its id. No other lease ever has that id, so
-the command cannot hit the next holder, however late it comes. A script gives the
-id that "redlock inspect" has shown, with --yes.
+The lock is taken from one holder, by its id. No other lease ever has that id,
+so the command cannot hit the next holder, however late it comes. A script gives
+the id that "redlock inspect" has shown, with --yes.
 
 exit code: 0 taken away, 1 nothing was done, 2 usage, 3 the masters do not tell,
 or do not confirm it: call it again; 4 a change of masters is unfinished, 5 an

@@ -66,10 +66,10 @@ type inspect struct {
 const inspectHelp = `Says who holds the lock NAME and who waits for it, by quorum and by master. It
 changes nothing, and works while masters recover.
 
-  held      the holder's label (--owner of run and elect, WithClientName of programs),
-            how many masters have its vote, and how long these last if the holder
-            does not renew them; its id, which force-unlock takes; what it has
-            announced, if it leads an election
+  held      the holder's label (--owner of run and elect, WithClientName of
+            programs), how many masters have its vote, and how long these last
+            if the holder does not renew them; its id, which force-unlock takes;
+            what it has announced, if it leads an election
   rests     as held, when the lease is over, and a minimum hold or period is not
   waits     who waits, in the order in which they are served: the first of each
             process

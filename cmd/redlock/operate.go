@@ -104,13 +104,13 @@ const (
 
 const exitCodesOfMasters = `exit code:
     0  all masters vote
-    1  the masters belong to another list, a record cannot be read, or one master
-       is named twice; of doctor, init and status --wait also: a master that
-       answers cannot be used
+    1  the masters belong to another list, a record cannot be read, or one
+       master is named twice; of doctor, init and status --wait also: a master
+       that answers cannot be used
     2  usage
-    3  fewer masters than a quorum can be used: the others do not answer, or refuse
-       the user; of init also: a master does not answer, or takes no writes and
-       fewer than a quorum vote
+    3  fewer masters than a quorum can be used: the others do not answer, or
+       refuse the user; of init also: a master does not answer, or takes no
+       writes and fewer than a quorum vote
     4  a change of masters is unfinished
     5  an operator's word is needed
     6  locks work, and a minority does not vote

@@ -319,10 +319,15 @@ func TestReconfigure_oneNameTwoURLs_oneMasterOrRefused(t *testing.T) {
 	expectCode(t, exitOK, "status", "--nodes", same, "--max-ttl", "400ms")
 }
 
-func TestHelp_noEmptyDefault(t *testing.T) {
-	for _, cmd := range operations(output{}) {
+func TestHelp_noEmptyDefaultNoLongLine(t *testing.T) {
+	for _, cmd := range append(operations(output{}), locking(output{})...) {
 		if _, help, _ := cli(t, cmd.Name(), "--help"); help == "" || strings.Contains(help, "(default )") {
 			t.Errorf("%s: %s", cmd.Name(), help)
+		}
+		for line := range strings.Lines(cmd.Long) {
+			if line = strings.TrimSuffix(line, "\n"); len(line) > 80 {
+				t.Errorf("%s: %d columns: %s", cmd.Name(), len(line), line)
+			}
 		}
 	}
 }

@@ -33,8 +33,8 @@ const (
 	exitHeld = 75 // EX_TEMPFAIL
 )
 
-const runHelp = `Takes the lock NAME, runs a command, and gives the lock back when the command has
-ended. There is no shell: the command is a program and its arguments.
+const runHelp = `Takes the lock NAME, runs a command, and gives the lock back when the command
+has ended. There is no shell: the command is a program and its arguments.
 
 The command has a process group of its own. INT, TERM, HUP, QUIT, USR1, USR2 and
 WINCH are passed on to the group. In its environment are
@@ -50,16 +50,16 @@ While the command runs, the lock is renewed. If that fails, the group gets
 SIGTERM a quarter of the TTL before the lock ends, and SIGKILL a twentieth of
 the TTL before it ends. It gets SIGKILL at once if the votes of the masters are
 gone. It also gets SIGKILL when redlock itself is killed, or stopped for longer
-than the lock lasts. A process that leaves the group, as daemons do, and timeout(1)
-within a script, is not ended. What the command leaves behind in its group has 5 s to end by itself; then
-it is killed, and the lock given back.
+than the lock lasts. A process that leaves the group, as daemons do, and
+timeout(1) within a script, is not ended. What the command leaves behind in its
+group has 5 s to end by itself; then it is killed, and the lock given back.
 
 exit code: that of the command, and 128+n if signal n ended it; else
     2  usage; the masters belong to another list, or so many cannot be used that
        no quorum is left
     3  masters not available: no quorum of them answers, or votes
-   74  the lock was lost: the command was ended, or may have run without the lock
-   75  held by another, with --no-wait or after --wait; ran already, with --every
+   74  the lock was lost: the command was ended, or may have run without it
+   75  held by another, with --no-wait or after --wait; ran already (--every)
   126  the command cannot be executed
   127  the command is not found
   130  interrupted while it waited for the lock (128+n for signal n)`
@@ -106,9 +106,6 @@ func newRun(o output) *cobra.Command {
 	fs.BoolVarP(&r.noWait, "no-wait", "n", false, "do not wait for the lock")
 	fs.DurationVar(&r.minHold, "min-hold", 0, "`TIME` that the lock stays taken after it was taken, even if the command ends before")
 	fs.DurationVar(&r.every, "every", 0, "`TIME` in which the command is run at most once, over all hosts; does not wait")
-	for _, flag := range []string{"min-hold", "every"} {
-		fs.Lookup(flag).DefValue = ""
-	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := r.check(fs.Changed); err != nil {
 			return misuse(cmd, err)
