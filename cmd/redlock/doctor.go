@@ -182,9 +182,10 @@ func (v *verdict) print(w io.Writer) {
 			text.Paragraph(w, p.State, p.Name+": "+p.why)
 		}
 	}
-	for _, c := range v.Complaints {
+	for i, c := range v.Complaints {
 		text.Paragraph(w, c.Kind, c.Text)
-		if !strings.Contains(c.Text, c.Remedy) {
+		again := i+1 < len(v.Complaints) && v.Complaints[i+1].Remedy == c.Remedy
+		if !again && !strings.Contains(c.Text, c.Remedy) {
 			text.Paragraph(w, "do", c.Remedy)
 		}
 	}

@@ -47,7 +47,9 @@ func (c *initial) run(ctx context.Context, o output) error {
 		return c.errorCode(err)
 	}
 	c.fitStatus(before)
-	table(o.err, before)
+	if before.Standing != admin.AllVote { // else the table at the end is the same
+		table(o.err, before)
+	}
 	var opts []admin.InitOption
 	if c.neverLocked {
 		opts = append(opts, admin.NothingWasEverLocked)

@@ -154,10 +154,11 @@ const longLine = 200
 // plain is err's text in one line, without the library's name before each part: the program has the same. Where it names a function of Go for
 // which there is a command or a flag, it names that.
 func plain(err error) string {
-	s := strings.ReplaceAll(strings.TrimPrefix(text.OneLine(err), "redlock: "), ": redlock: ", ": ")
-	s = strings.ReplaceAll(s, "admin.Reconfigure", "redlock reconfigure")
+	s := libraryNames.Replace(strings.TrimPrefix(text.OneLine(err), "redlock: "))
 	return nodeCount.ReplaceAllString(s, "--node-count $1")
 }
+
+var libraryNames = strings.NewReplacer(": redlock: ", ": ", "; redlock: ", "; ", "admin.Reconfigure", "redlock reconfigure")
 
 // nodeCount is the option that the flag --node-count is, in errors of the library.
 var nodeCount = regexp.MustCompile(`WithNodeCount\((\d+)\)`)

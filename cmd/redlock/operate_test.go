@@ -51,6 +51,9 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 	for range 2 {
 		out := expectCode(t, exitOK, "init", never, "--nodes", list)
 		wantSaid(t, out, said.Begun.With("all vote", "30s"))
+		if n := strings.Count(out, " votes"); n != len(nodes) {
+			t.Errorf("%d masters that vote in %s", n, out)
+		}
 	}
 	before := records(t, nodes)
 	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
