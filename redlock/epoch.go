@@ -29,7 +29,9 @@ type EpochError struct {
 	Left         bool   // this client's masters were left: a Reconfigure has finished
 }
 
-func (e *EpochError) Error() string {
+func (e *EpochError) Error() string { return membership.Names(e.text()) }
+
+func (e *EpochError) text() string {
 	if e.Left {
 		return fmt.Sprintf("these masters were left for another list: %s; this client has %s; start it with the new list", e.Theirs, e.Ours)
 	}

@@ -173,7 +173,7 @@ func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
 			noErr(t, ms.servers[i].Restart(t.Context()))
 		}
 	}
-	cure := []string{"3 of 5 masters", ms.servers[3].Addr() + " is out of reach", ms.servers[4].Addr() + " is out of reach", "start an empty server under its old name", "redlock init --nodes URLS"}
+	cure := []string{"3 of 5 masters", ms.servers[3].Addr(), ms.servers[4].Addr(), " is out of reach (connection refused): start the master", ": the same; mend these", "start an empty server under its old name", "redlock init --nodes URLS"}
 	s, err := admin.ReadStatus(t.Context(), list(urls, quick...))
 	noErr(t, err)
 	if s.Standing != admin.NeedsMasters {

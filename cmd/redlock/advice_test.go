@@ -187,7 +187,7 @@ var adviceScenes = []adviceScene{
 		must(a.t, a.servers[1].Kill())
 		must(a.t, a.servers[2].Kill())
 	}, func(a *advised, s *statusJSON) {
-		wantSaid(a.t, s.Text, a.servers[1].Addr()+" is out of reach", a.servers[2].Addr()+" is out of reach", "start the master")
+		wantSaid(a.t, s.Text, " is out of reach (connection refused): start the master, or correct its URL; 127.0.0.1:", ": the same", a.servers[1].Addr(), a.servers[2].Addr())
 		must(a.t, a.servers[1].Restart(a.t.Context()))
 		must(a.t, a.servers[2].Restart(a.t.Context()))
 		again := a.status()

@@ -170,7 +170,7 @@ func Explain(v *View, a Action) string {
 	if m.Remedy != "" {
 		text += "; " + m.Remedy
 	}
-	return v.fill(text, a)
+	return Names(v.fill(text, a))
 }
 
 // fill puts what v says in place of the {words} of text.
@@ -250,13 +250,13 @@ func (v *View) retired() bool {
 
 // silent is what each master that did not answer is, and what to do about it.
 func (v *View) silent() string {
-	var parts []string
+	var ailing []Ailing
 	for i := range v.Masters {
 		if at := &v.Masters[i]; at.Old && !at.Answered {
-			parts = append(parts, at.Name+" "+Describe(v, i)+": "+at.cure())
+			ailing = append(ailing, Ailing{at.Name, Describe(v, i), at.cure()})
 		}
 	}
-	return strings.Join(parts, "; ")
+	return Together(ailing)
 }
 
 // The maximum TTL and the drift that the commands have by themselves.

@@ -147,6 +147,25 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	}
 }
 
+// What is wrong with several masters is said once, and so is what to do about it. Names are as a table has them.
+func TestExplain_severalMastersOneCause_saidOnce(t *testing.T) {
+	v, a := scene{masters: "VA5 ? ?", whole: time.Hour, edit: func(v *View) {
+		silentFor("b", "refuses the password", "correct it")(v)
+		silentFor("c", "refuses the password", "correct it")(v)
+	}}.run(t)
+	if got, want := Explain(v, a), "b refuses the password: correct it; c: the same"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	other, err := NewTerms([]string{"h:1/99", "/tmp/x"}, time.Second, 0.01, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, a = scene{masters: "VA5 VB4 -", whole: time.Hour, edit: func(v *View) { v.Masters[1].Record.Terms = other }}.run(t)
+	if got := Explain(v, a); !strings.Contains(got, "2 masters /tmp/x h:1/99, maximum") {
+		t.Error(got)
+	}
+}
+
 // A message of too few masters of one list names those of that list.
 func TestExplain_statesOfOneList(t *testing.T) {
 	for _, test := range []struct {

@@ -4,6 +4,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -58,8 +59,42 @@ type Why struct {
 
 func refuse(code Code, master int) Action { return Action{Kind: Refuse, Why: Why{code, master}} }
 
+// Ailing is a master, what is wrong with it, and what to do about it, which may be empty.
+type Ailing struct{ Master, Text, Remedy string }
+
+// Together says it of all. What several have in common is said of the first of them.
+func Together(all []Ailing) string {
+	var parts []string
+	for i, a := range all {
+		alike := func(b Ailing) bool { return a.Remedy != "" && a.Text == b.Text && a.Remedy == b.Remedy }
+		if slices.ContainsFunc(all[:i], alike) {
+			continue
+		}
+		part := a.Master + " " + a.Text
+		if a.Remedy != "" {
+			part += ": " + a.Remedy
+		}
+		parts = append(parts, part)
+		var others []string
+		for _, b := range all[i+1:] {
+			if alike(b) {
+				others = append(others, b.Master)
+			}
+		}
+		if len(others) > 0 {
+			parts = append(parts, strings.Join(others, ", ")+": the same")
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Names has the names of masters in text as people write them. [Terms.String] has no / in a name.
+func Names(text string) string { return strings.ReplaceAll(text, "%2F", "/") }
+
 // Describe says in a few words what state master i is in.
-func Describe(v *View, i int) string {
+func Describe(v *View, i int) string { return Names(v.describe(i)) }
+
+func (v *View) describe(i int) string {
 	at := &v.Masters[i]
 	rs := at.state()
 	switch {

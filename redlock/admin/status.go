@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/cause"
@@ -246,17 +245,13 @@ func (s *Status) needsInit() {
 
 // missing says which masters do not vote, and what to do about each.
 func (s *Status) missing() string {
-	var parts []string
+	var ailing []membership.Ailing
 	for i := range s.Masters {
 		if m := &s.Masters[i]; !m.Votes {
-			part := m.Name + " " + m.Text
-			if m.Remedy != "" {
-				part += ": " + m.Remedy
-			}
-			parts = append(parts, part)
+			ailing = append(ailing, membership.Ailing{Master: m.Name, Text: m.Text, Remedy: m.Remedy})
 		}
 	}
-	return strings.Join(parts, "; ")
+	return membership.Together(ailing)
 }
 
 // standing returns the Standing of the first condition that holds, the most serious first. votes and answered
