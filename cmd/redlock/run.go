@@ -22,6 +22,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/hostpid"
+	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -257,10 +258,11 @@ func (r *runner) environment(lease *redlock.Lease) []string {
 	return append(env, "REDLOCK_NAME="+r.name, "REDLOCK_TOKEN="+strconv.FormatInt(lease.Token(), 10))
 }
 
-// watch calls cancel at a signal that would end this program, until stop is called. stop returns that signal, or 0. A second one ends the
-// program at once.
+// watch calls cancel at a signal that would end this program, until stop is called. stop returns that signal, or 0. One that comes when
+// [interrupt.Grace] is over ends the program at once.
 func watch(signals supervise.Signals, cancel func()) (stop func() syscall.Signal) {
 	var interrupted syscall.Signal
+	var at time.Time // of that signal
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -273,10 +275,11 @@ func watch(signals supervise.Signals, cancel func()) (stop func() syscall.Signal
 				case sig == syscall.SIGTSTP:
 					supervise.StopJob()
 				case sig == syscall.SIGWINCH, sig == syscall.SIGCONT:
+				case interrupted != 0 && time.Since(at) < interrupt.Grace:
 				case interrupted != 0:
 					os.Exit(exitSignal + int(sig.(syscall.Signal)))
 				default:
-					interrupted = sig.(syscall.Signal)
+					interrupted, at = sig.(syscall.Signal), time.Now()
 					cancel()
 				}
 			}

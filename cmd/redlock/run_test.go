@@ -223,6 +223,18 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 	p.wantCode(130)
 }
 
+// timeout(1) signals its child, and then the child's whole group: that is one wish, and the end says what it has to say.
+func TestWatch_signalTwiceAtOnce_isOne(t *testing.T) {
+	signals, calls := make(chan os.Signal), 0
+	stop := watch(signals, func() { calls++ })
+	for range 2 {
+		signals <- syscall.SIGTERM
+	}
+	if sig := stop(); sig != syscall.SIGTERM || calls != 1 {
+		t.Errorf("stopped by %v, and cancelled %d times", sig, calls)
+	}
+}
+
 // While masters recover, run waits for them, and says so.
 func TestRun_mastersRecover_saysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()

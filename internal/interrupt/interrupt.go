@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// grace is how long after a signal another one is the same wish: timeout(1) signals its child and then the child's whole group, so each signal comes twice.
-const grace = 500 * time.Millisecond
+// Grace is how long after a signal another one is the same wish: timeout(1) signals its child and then the child's whole group, so each signal comes twice.
+const Grace = 500 * time.Millisecond
 
-func afterGrace(f func()) { time.AfterFunc(grace, f) }
+func afterGrace(f func()) { time.AfterFunc(Grace, f) }
 
-// later calls a function when grace is over. A test replaces it.
+// later calls a function when Grace is over. A test replaces it.
 var later = afterGrace
 
 // Context returns a context that ends at SIGINT, SIGTERM, SIGHUP or SIGQUIT. Signals of the half second after that are ignored, and a later one ends the
