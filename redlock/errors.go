@@ -194,12 +194,12 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {
 		e.count(c, i, &replies[i])
-		wait := e.explain(c, i, &replies[i])
-		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.Final {
+		wait, acts := e.explain(c, i, &replies[i])
+		if acts {
 			never++
 		}
 		if wait == nil {
-			if o := replies[i].Outcome; o == protocol.Unknown || o == protocol.NotSent {
+			if o := replies[i].Outcome; !acts && (o == protocol.Unknown || o == protocol.NotSent) {
 				e.silent++
 			}
 			continue
@@ -283,18 +283,23 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 }
 
 // explain adds the error of master i, if it has one. It returns why the master may not be asked
-// for votes, or nil. A master that will not vote again by itself counts as refused.
-func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *masters.MayNotVote {
+// for votes, or nil, and whether the master votes only after somebody has acted. Such a master counts as refused, also where it was not asked:
+// there is no connection to a master that turns the user away, and none is kept to one that took a right away.
+func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) (wait *masters.MayNotVote, acts bool) {
 	if r.Err == nil {
-		return nil
+		return nil, r.Outcome == protocol.Refused
 	}
 	err := c.keeper.Explain(i, r.Err)
-	var wait *masters.MayNotVote
-	if errors.As(err, &wait) && wait.Final && r.Outcome != protocol.Refused {
+	e.nodes = multierror.Append(e.nodes, err)
+	if errors.As(err, &wait) {
+		acts = wait.Final
+	} else {
+		acts = r.Outcome == protocol.Refused || masters.Refuses(c.masters.Nodes[i], err)
+	}
+	if acts && r.Outcome != protocol.Refused {
 		e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
 	}
-	e.nodes = multierror.Append(e.nodes, err)
-	return wait
+	return wait, acts
 }
 
 // gaveUpError is the error of a caller whose context ended. Its text says what the last round

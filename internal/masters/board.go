@@ -61,7 +61,7 @@ func (b *Board) Down(i int, err error) {
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := event.Master{To: event.MasterDown, Err: err}
-	if unusable(b.nodes[i], err) || errors.Is(err, protocol.ErrTurnedAway) {
+	if Refuses(b.nodes[i], err) || errors.Is(err, protocol.ErrTurnedAway) {
 		e.To = event.MasterRefuses
 	}
 	b.setLocked(i, e)

@@ -98,7 +98,7 @@ func (k *Keeper) answers(ctx context.Context) (heard, error) {
 			return a, fmt.Errorf("%w: %w", errs.ErrConfig, err) // the list has one master twice
 		case errors.Is(err, node.ErrClosed):
 			return a, Spent(err) // nobody dials its master any more
-		case !unusable(k.cfg.Nodes[i], err):
+		case !Refuses(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
 			never++
 		default:
@@ -112,10 +112,9 @@ func (k *Keeper) answers(ctx context.Context) (heard, error) {
 	return a, nil
 }
 
-// unusable says whether err, why there is no connection to n's master, stays until somebody changes
-// the master: its rights, its policy or its role. A minority of such masters costs what a minority
-// of dead ones does.
-func unusable(n node.Node, err error) bool {
+// Refuses says whether err, an error of n's master, stays until somebody changes the master: its rights, its policy or its role. A minority of
+// such masters costs what a minority of dead ones does.
+func Refuses(n node.Node, err error) bool {
 	return Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(n))
 }
 

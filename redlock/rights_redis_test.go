@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// A quorum of masters becomes unusable while a client runs. Lock, Ready and the Observers say the same thing of it, at once, and the masters
+// vote again when that is mended.
+func TestRefused_whileAClientRuns_lockAndReadySaySo(t *testing.T) {
+	t.Parallel()
+	right := func(name string) (spoil, mend func(ms *masters, i int)) {
+		return func(ms *masters, i int) { ms.acl(i, "setuser", "locker", "-"+name) },
+			func(ms *masters, i int) { ms.acl(i, "setuser", "locker", "+"+name) }
+	}
+	type fault struct{ spoil, mend func(ms *masters, i int) }
+	faults := map[string]fault{
+		"allkeys-lru": {
+			func(ms *masters, i int) {
+				noErr(ms.t, ms.direct[i].ConfigSet(ms.t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+			},
+			func(ms *masters, i int) {
+				noErr(ms.t, ms.direct[i].ConfigSet(ms.t.Context(), "maxmemory-policy", "noeviction").Err())
+			},
+		},
+		"WRONGPASS": {
+			func(ms *masters, i int) { ms.acl(i, "deluser", "locker") },
+			func(ms *masters, i int) { ms.acl(i, "setuser", "locker", "on", ">first", "~*", "&*", "+@all") },
+		},
+	}
+	for _, name := range []string{"info", "time"} {
+		var f fault
+		f.spoil, f.mend = right(name)
+		faults[name] = f
+	}
+	for says, f := range faults {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			ms := startMasters(t, 3, localredis.Config{})
+			initAt(t, ms.urls())
+			urls := ms.withUser("locker", "first")
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var states masterStates
+			c, err := redlock.Open(ctx, urls, patient, states.observer())
+			noErr(t, err)
+			defer c.Close()
+			noErr(t, locked(t, c.Mutex("x")).Unlock(ctx))
+			for i := range 2 {
+				f.spoil(ms, i)
+			}
+			m0, votes := ms.servers[0].Addr(), func() bool { return states.now(ms.servers[0].Addr()).To == event.MasterVotes }
+			soon(t, "the state is refuses", func() bool {
+				if lease, err := c.Mutex("x").TryLock(ctx); err == nil {
+					_ = lease.Unlock(ctx)
+				}
+				return states.now(m0).To == event.MasterRefuses && states.now(ms.servers[1].Addr()).To == event.MasterRefuses
+			})
+			for range 3 {
+				began := time.Now()
+				_, err = c.Mutex("x").Lock(ctx)
+				wantErr(t, err, redlock.ErrRefused)
+				wantErr(t, c.Ready(), redlock.ErrRefused)
+				for _, err := range []error{err, c.Ready(), states.now(m0).Err} {
+					if !strings.Contains(err.Error(), says) {
+						t.Errorf("%v does not say %s", err, says)
+					}
+				}
+				if took := time.Since(began); took > redlock.DefaultOutageTimeout {
+					t.Errorf("Lock waited for %v", took)
+				}
+				time.Sleep(100 * time.Millisecond)
+				if votes() {
+					t.Error("an event says that the master votes")
+				}
+			}
+			for i := range 2 {
+				f.mend(ms, i)
+			}
+			soon(t, "it votes again", func() bool { return c.Ready() == nil && votes() })
+			noErr(t, locked(t, c.Mutex("x")).Unlock(ctx))
+		})
+	}
+}
