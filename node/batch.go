@@ -107,7 +107,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		}
 		r.unacked.Answered(entry, &reply, b.at)
 	}
-	replaced := false
+	replaced, taken := false, false
 	for i, op := range b.ops {
 		r.pipe.Reply(len(b.releases)+i, op.Request, &op.Reply)
 		if op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted {
@@ -125,6 +125,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 			if op.Kind == protocol.ReadRecord && errors.Is(why, ErrDenied) {
 				notServing = why // a right was taken away: the next greeting says which
 			}
+			taken = taken || r.rightTaken(why)
 			replaced = replaced || conn.incarnationChanged(why)
 		}
 		r.keepUnacknowledgedLocked(op, b.at, err != nil)
@@ -138,6 +139,8 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		return err
 	case notServing != nil:
 		return notServing // the next connect searches for the master
+	case taken:
+		return errStale // the next greeting says which right, and that is what callers and Observers are told
 	case replaced:
 		return conn.verify()
 	}
@@ -288,6 +291,17 @@ func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration,
 		r.unacked.Add(op.Request).Denied = errors.Is(op.Reply.Err, ErrDenied)
 		r.unacked.PauseFrom(now)
 	}
+}
+
+// rightTaken says whether why, the error of an op, is that the user may not run a command any more, or that the master has lost it. A key or a
+// channel that is denied concerns some locks only. A denial that the greeting does not find, as of a right that only readers need, has the lane
+// greet once and no more.
+func (r *redisNode) rightTaken(why error) bool {
+	if !wire.DeniesCommand(why) || why.Error() == r.denial {
+		return false
+	}
+	r.denial = why.Error()
+	return true
 }
 
 // heardOfWrites looks whether the master has refused a write of these ops, or done one.

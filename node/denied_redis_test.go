@@ -159,10 +159,6 @@ func TestReady_commandRenamed_denied(t *testing.T) {
 		s := startMaster(t, localredis.Config{Args: []string{"--rename-command", command, "RENAMED"}})
 		r := bound(t, "redis://"+s.Addr(), protocol.Binding{})
 		err := r.Ready(t.Context())
-		if command == "EVALSHA" { // found by the first vote
-			noErr(t, err)
-			err = ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}).Err
-		}
 		if !errors.Is(err, ErrDenied) || !strings.Contains(strings.ToUpper(err.Error()), command) || !strings.Contains(err.Error(), "rename-command") {
 			t.Errorf("%s: %v", command, err)
 		}
@@ -254,5 +250,58 @@ func TestSubscribe_channelNotAllowed_othersAreHeard(t *testing.T) {
 	acl("&redisson_*")
 	if got := next("the right is used", subscribed); got != denied {
 		t.Errorf("subscribed to %s again: there was another connection", got)
+	}
+}
+
+// A command that the user may not run any more is denied for every lock, so the lane greets the master again and says which it is. A key that
+// is denied concerns one lock, and ends no connection. A denial that no greeting finds ends one.
+func TestLane_rightIsTakenAway_onlyACommandEndsTheConnection(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	acquire := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("other", protocol.Plain), Holder: "h", Token: 1}
+	for _, tc := range []struct {
+		name        string
+		take        []any
+		connections int
+		says        string // of Ready
+	}{
+		{"a key", []any{"resetkeys", "~locks:*", "~redlock:*"}, 0, ""},
+		{"a command", []any{"-hset"}, 1, "lacks, hset"},
+		{"EVALSHA", []any{"-evalsha"}, 1, "evalsha"},
+	} {
+		r, d, acl := limited(t, protocol.Binding{}, everything...)
+		noErr(t, r.Ready(t.Context()))
+		connections := func() (n int) {
+			_, after, _ := strings.Cut(d.Info(t.Context(), "stats").Val(), "total_connections_received:")
+			text, _, _ := strings.Cut(after, "\r")
+			n, err := strconv.Atoi(text)
+			noErr(t, err)
+			return n
+		}
+		before := connections()
+		acl(tc.take...)
+		for range 5 {
+			if reply := ask(t, r, acquire); !errors.Is(reply.Err, ErrDenied) {
+				t.Errorf("%s: %+v", tc.name, reply)
+			}
+			if tc.says != "" {
+				soon(t, tc.name+": Ready says it", func() bool {
+					err := r.Ready(t.Context())
+					return err != nil && strings.Contains(err.Error(), tc.says)
+				})
+				break
+			}
+		}
+		if n := connections() - before; tc.says == "" && n != tc.connections || n < tc.connections {
+			t.Errorf("%s: %d connections, want %d", tc.name, n, tc.connections)
+		}
+		if err := r.Ready(t.Context()); tc.says == "" && err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	var r redisNode
+	unseen := fmt.Errorf("%w: the user can't run this command", ErrDenied)
+	if !r.rightTaken(unseen) || r.rightTaken(unseen) {
+		t.Error("a denial that the greeting does not find ends more than one connection, or none")
 	}
 }

@@ -30,7 +30,7 @@ const probeMin, probeMax = 10 * time.Millisecond, 250 * time.Millisecond
 const idleAfter = time.Millisecond
 
 // errStale: the connection was idle and the master closed it, or it was idle for longer
-// than Locator.MaxIdle. No op is on it.
+// than Locator.MaxIdle, or the user has fewer rights than when it was greeted. No op is on it.
 var errStale = errors.New("node: connection idle for too long")
 
 // run is the lane: one goroutine, with at most one connection, and one pipeline on its way.

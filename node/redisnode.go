@@ -78,6 +78,7 @@ type redisNode struct {
 	clockRunID    string               // run_id of the process whose clock that is
 	evictedReadAt time.Duration        // when the lane last asked for the number of evicted keys
 	refusesWrites bool                 // what Binding.Writes was told last
+	denial        string               // the last one that had the lane greet again, if the greeting did not find it
 	unsent        map[unacked.Key]bool // holders whose first op was dropped, while more is queued; nothing was sent of them
 	spareOps      []*protocol.Op
 	spareEntries  []*unacked.Entry

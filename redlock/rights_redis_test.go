@@ -36,7 +36,7 @@ func TestRefused_whileAClientRuns_lockAndReadySaySo(t *testing.T) {
 			func(ms *masters, i int) { ms.acl(i, "setuser", "locker", "on", ">first", "~*", "&*", "+@all") },
 		},
 	}
-	for _, name := range []string{"info", "time"} {
+	for _, name := range []string{"evalsha", "hset", "pexpire", "hdel", "info", "time"} {
 		var f fault
 		f.spoil, f.mend = right(name)
 		faults[name] = f

@@ -123,6 +123,13 @@ func Explain(err error) error {
 	return err
 }
 
+// DeniesCommand says whether err, which Explain has explained, denies a command, whatever it is called with. Other denials are of a key or a
+// channel.
+func DeniesCommand(err error) bool {
+	text := err.Error()
+	return errors.Is(err, protocol.ErrDenied) && (strings.Contains(text, "can't run this command") || strings.Contains(text, " to run the '") || Lacks(err))
+}
+
 const recordKey = "the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}, in a namespace " +
 	"redlock:ns:NAMESPACE:" + protocol.RecordKey + ")"
 

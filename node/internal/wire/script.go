@@ -20,6 +20,7 @@ var (
 	sources = map[string]string{}
 
 	checkSource = lua.Source("check")
+	nothingSHA  = register("return 0")
 	announceSHA = register(lua.Source("announce"))
 	adoptSHA    = register(lua.Source("adopt"))
 	confirmSHA  = register(lua.Source("confirm"))
@@ -40,9 +41,27 @@ func register(source string) (sha string) {
 // Sources returns the texts of all scripts that a connection must load.
 func Sources() []string { return slices.Collect(maps.Values(sources)) }
 
-// Check adds check.lua to pipe. Its answer is read by [Rights].
-func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) *redis.Cmd {
-	return pipe.Eval(ctx, checkSource, []string{keys.check.Key}, keys.checkArgs()...)
+// Checked is the answer of check.lua, which [Rights] reads.
+type Checked struct {
+	*redis.Cmd
+	named *redis.Cmd // of a script that does nothing, by its SHA-1: no script can try EVALSHA
+}
+
+// Check adds check.lua to pipe.
+func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) Checked {
+	check := pipe.Eval(ctx, checkSource, []string{keys.check.Key}, keys.checkArgs()...)
+	return Checked{check, pipe.EvalSha(ctx, nothingSHA, nil)}
+}
+
+// Err is why the rights are not known, or that the user may not run scripts.
+func (c Checked) Err() error {
+	if err := c.Cmd.Err(); err != nil {
+		return err
+	}
+	if err := c.named.Err(); denies(err) {
+		return err
+	}
+	return nil
 }
 
 // background is the context of every command. go-redis takes only a deadline from a
