@@ -173,3 +173,44 @@ func TestMaxWait_cancelledWhileTheHolderIsNamed_isTheCallersOwn(t *testing.T) {
 		wantCallersOwn(t, "Observer", told[0], errStep)
 	})
 }
+
+// All masters are well, and some are farther away. A round is decided by the answers of a quorum, and a call that waited in vain calls no
+// master silent whose answer came after that. The call behind it in the line of the process says the same.
+func TestLock_timeOver_callsNoMasterSilentThatIsWell(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for i, way := range b.Ways {
+			way.SetFault(func(nodetest.Command) nodetest.Fault {
+				return nodetest.Fault{Delay: time.Duration(i) * time.Millisecond, ReplyDelay: time.Duration(i) * time.Millisecond}
+			})
+		}
+		limit := redlock.WithMaxWait(100 * time.Millisecond)
+		for name, lock := range map[string]func(context.Context) (*redlock.Lease, error){
+			"Lock": b.Mutex("x").Lock, "WithMaxWait": b.Mutex("x", limit).Lock, "RLock": b.RWMutex("x", limit).RLock,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+			errs := make(chan error, 3)
+			for range 3 {
+				go func() { errs <- second(lock(ctx)) }()
+			}
+			for range 3 {
+				var round *redlock.RoundError
+				if err := <-errs; !errors.As(err, &round) || round.Unknown != 0 || round.Held != 5 {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			cancel()
+			synctest.Wait()
+		}
+		c.masters[4].Pause() // this one is silent
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		var round *redlock.RoundError
+		if err := second(b.Mutex("x").Lock(ctx)); !errors.As(err, &round) || round.Unknown != 1 || round.Held != 4 {
+			t.Errorf("with a silent master: %v", err)
+		}
+		c.masters[4].Resume()
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}

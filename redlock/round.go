@@ -140,6 +140,23 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 	return err
 }
 
+// late returns a function that returns e, what a round of which the caller sleeps has found, with the answers that have come since, or nil. The
+// votes that messages have brought meanwhile may be a quorum: then e stands.
+func (r *round) late(e *RoundError) func() error {
+	c, l, call := r.c, r.Lock, r.Call
+	return func() error {
+		if e.Unknown == 0 {
+			return nil
+		}
+		now := c.roundError(l, call.Replies())
+		if now.Unknown >= e.Unknown || now.Granted >= now.Quorum {
+			return nil
+		}
+		now.hurried, now.cut, e = e.hurried, e.cut, now
+		return now
+	}
+}
+
 // why is the error of a round that ended so and failed for err.
 func (r *round) why(end attempt.Lost, err *RoundError) error {
 	switch {
@@ -284,6 +301,9 @@ func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	err := r.why(end, r.failed(end, true))
 	f := wait.Failed{Err: err, Final: true}
 	if e := failedRound(err); e != nil {
+		if e.Unknown > 0 && end.Verdict == counting.Lost {
+			f.Late = r.late(e)
+		}
 		f.Final, f.Silent = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable)
 		f.Hurried = e.hurried && !errors.Is(r.c.keeper.Board.Ready(), ErrUnreachable) // what the client knows, no round hides
 		_, _, silent := a.Call.Sets()

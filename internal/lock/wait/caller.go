@@ -74,11 +74,12 @@ type Terms struct {
 
 // Failed is a round that gave no lease.
 type Failed struct {
-	Err     error // what the caller gets, if it waits no longer
-	Final   bool  // waiting cannot cure it
-	Silent  bool  // no quorum of masters answered
-	Hurried bool  // it had too little time to hear the masters, because the caller's was nearly over
-	Deaf    bool  // it was over before masters that are well could have answered
+	Err     error        // what the caller gets, if it waits no longer
+	Late    func() error // Err with the answers that have come since, while the round is open; or nil. It is called with the lines locked. Nil: there are no others
+	Final   bool         // waiting cannot cure it
+	Silent  bool         // no quorum of masters answered
+	Hurried bool         // it had too little time to hear the masters, because the caller's was nearly over
+	Deaf    bool         // it was over before masters that are well could have answered
 	// Saw is what it saw. Replies, Need, Behind and Within are of the line.
 	Saw waiting.Round
 }

@@ -41,6 +41,7 @@ type contender struct {
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone; unless they have been silent for long.
 	last error
+	late func() error  // [Failed.Late] of last, while its round is open
 	call *quorum.Call  // of the round under way, or of the open one
 	trip time.Duration // how long the masters took to answer the last round
 }
@@ -135,6 +136,8 @@ func (ct *contender) close() *attempt.Attempt {
 	open.Call.End()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	ct.lastLocked()
+	ct.late = nil
 	if ct.call == open.Call {
 		ct.call = nil
 	}
@@ -206,13 +209,23 @@ func (ct *contender) setLast(failed *Failed) {
 		(failed.Deaf || !ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout())) { // many short rounds make a long one
 		return
 	}
-	ct.last = failed.Err
+	ct.last, ct.late = failed.Err, failed.Late
 }
 
 // lastRound is the error of the last round that gave no lease, or nil.
 func (ct *contender) lastRound() error {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	return ct.lastLocked()
+}
+
+// lastLocked is lastRound with the answers that have come since the round was decided: a quorum decides it, and the others are not silent.
+func (ct *contender) lastLocked() error {
+	if ct.late != nil {
+		if err := ct.late(); err != nil {
+			ct.last = err
+		}
+	}
 	return ct.last
 }
 
@@ -291,7 +304,7 @@ func (ct *contender) timeout() { ct.next(waiting.Event{Kind: waiting.Timer}) }
 func (ct *contender) granted() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.last, ct.call = nil, nil
+	ct.last, ct.late, ct.call = nil, nil, nil
 }
 
 // use has messages and wakes go to q, the call of the contender's next round. The timer of the round before is over.
