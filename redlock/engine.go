@@ -153,7 +153,7 @@ func (internals) Voters(l *Lease) (names []string) {
 
 // StartAnnouncing says whether the caller is to announce a lease, until Retract. It is not if a term of another lease of the same hold is announced:
 // the masters keep one announcement for both.
-func (internals) StartAnnouncing(l *Lease) bool { return l.hold().StartAnnouncing() }
+func (internals) StartAnnouncing(l *Lease) bool { return !l.hold().Announces(true) }
 
 // Announce tells the masters what the holder of a lease says about itself, for
 // Client.Inspect. It waits until a quorum has it, or for the node timeout, or until ctx
@@ -170,7 +170,7 @@ func (internals) Announce(ctx context.Context, l *Lease, since time.Time, value 
 func (internals) Retract(l *Lease) {
 	h := l.hold()
 	l.c.asker.Retract(h.Lock, h.Holder, h.Terms.TTL)
-	h.StopAnnouncing() // not before that is on its way, ahead of what others announce then
+	h.Announces(false) // not before that is on its way, ahead of what others announce then
 }
 
 // Observe subscribes to the announcements for the lock of that name. changed holds a token when

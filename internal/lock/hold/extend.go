@@ -28,6 +28,7 @@ type batch struct {
 	limit    protocol.Limit // when timer fires
 	answered uint64
 	items    []extending
+	failed   string // text of what a master said that did not extend
 	open     int    // items not decided
 	over     func() // is called when all are; nil after that
 	untold   *news  // what happened since the mutex was locked
@@ -89,6 +90,9 @@ func (e *batch) Receive(op *protocol.Op) {
 	bit := uint64(1) << op.Index
 	e.answered |= bit
 	now := e.r.Masters.Clock.Elapsed()
+	if op.Reply.Err != nil {
+		e.failed = "; " + op.Reply.Err.Error()
+	}
 	for i := range e.items {
 		it := &e.items[i]
 		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
@@ -150,7 +154,7 @@ func (e *batch) decide(it *extending, must bool) {
 	it.decided = true
 	e.open--
 	e.r.Extends.Add(1)
-	told, err := h.extended(e.start, it.answers.Confirmed())
+	told, err := h.extended(e.start, it.answers.Confirmed(), e.failed)
 	e.untold = e.untold.and(told)
 	switch it.renewed = err == nil; {
 	case it.renewed:

@@ -148,15 +148,19 @@ func (h *Hold) errAtLocked(now time.Duration) error {
 
 // expireLocked ends the hold because its validity is over at now.
 func (h *Hold) expireLocked(now time.Duration) {
-	text, ttl := "validity is over", h.ttlLocked()
-	if why := h.r.Events.Why(); why != "" {
+	text, end, ttl := "validity is over", event.EndExpired, h.ttlLocked()
+	why, stood := h.r.Events.Why(), h.r.stoodStill(h.votes.grant.Until()-ttl, now)
+	switch {
+	case h.Terms.Fixed:
+		text, end = text+": it is not renewed", event.EndNotRenewed
+	case h.Terms.tooLong(h.Start, now):
+		text, end = fmt.Sprintf("%s: it reached its maximum hold of %v", text, h.Terms.MaxHold), event.EndNotRenewed
+	case why != "":
 		text += ": " + why
-	} else if stood := h.r.stoodStill(h.votes.grant.Until()-ttl, now, ttl/10); stood > 0 {
+	case stood >= ttl/10:
 		text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
-	}
-	end := event.EndExpired
-	if h.Terms.Fixed || h.Terms.tooLong(h.Start, now) {
-		end = event.EndNotRenewed
+	case h.extends.err != nil:
+		text += ": " + h.extends.err.Error()
 	}
 	h.endLocked(end, fmt.Errorf("%w: %q: %s", errs.ErrLost, h.Lock.Name, text))
 }
@@ -220,8 +224,8 @@ func (h *Hold) Extend(ctx context.Context) error {
 }
 
 // extended takes the outcome of an extend that began at start, and returns why the hold has no new
-// end, or nil. See [grant.Grant.Extended] for confirmed. The caller tells the news.
-func (h *Hold) extended(start time.Duration, confirmed uint64) (told *news, over error) {
+// end, or nil. See [grant.Grant.Extended] for confirmed. why is text, of a master that did not confirm, or empty. The caller tells the news.
+func (h *Hold) extended(start time.Duration, confirmed uint64, why string) (told *news, over error) {
 	h.mu.Lock()
 	defer func() { told = h.unlockUntold() }()
 	m := h.r.Masters
@@ -236,8 +240,8 @@ func (h *Hold) extended(start time.Duration, confirmed uint64) (told *news, over
 				h.Lock.Name, h.votes.grant.Left(silent), len(m.Nodes), m.Need)
 			h.endLocked(event.EndVotes, err)
 		case grant.Unconfirmed:
-			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.ErrUnreachable,
-				h.Lock.Name, bits.OnesCount64(confirmed), len(m.Nodes), m.Need)
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d%s", errs.ErrUnreachable,
+				h.Lock.Name, bits.OnesCount64(confirmed), len(m.Nodes), m.Need, why)
 		}
 	}
 	h.extendedLocked(left, err)
@@ -249,20 +253,12 @@ func (h *Hold) extended(start time.Duration, confirmed uint64) (told *news, over
 	return nil, err
 }
 
-// StartAnnouncing says whether the caller is to announce its term: nobody else does, who has not called StopAnnouncing.
-func (h *Hold) StartAnnouncing() bool {
+// Announces says that the term of a share is announced from now on, or no more. It returns what was said before.
+func (h *Hold) Announces(now bool) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	was := h.announced
-	h.announced = true
-	return !was
-}
-
-// StopAnnouncing says that the term is announced no more.
-func (h *Hold) StopAnnouncing() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.announced = false
+	before, h.announced = h.announced, now
+	return before
 }
 
 // item is what an extend asks of the masters for the hold.

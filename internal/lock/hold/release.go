@@ -131,8 +131,11 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 // quorum had no vote of the lock any more, else ErrUnconfirmed.
 func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call, set uint64) error {
 	m, n := h.r.Masters, len(h.r.Masters.Nodes)
-	released, absent := 0, n-bits.OnesCount64(set) // the others never had the vote
+	released, absent, why := 0, n-bits.OnesCount64(set), "" // the others never had the vote
 	for _, r := range call.Replies() {
+		if r.Err != nil {
+			why = "; " + r.Err.Error()
+		}
 		switch r.Outcome {
 		case protocol.Granted:
 			released++
@@ -143,7 +146,7 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call, set uint64) e
 	if n-absent < m.Need {
 		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.ErrLost, h.Lock.Name, absent, n)
 	}
-	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", errs.ErrUnconfirmed, h.Lock.Name, released, n, m.Need)
+	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d%s", errs.ErrUnconfirmed, h.Lock.Name, released, n, m.Need, why)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, errs.OfContext(ctx))
 	}

@@ -212,18 +212,13 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 	return ended, true
 }
 
-// stoodStill is for how long this process stood still after since, as its own timer tells, which came late or is late. It is 0 if
-// that was shorter than least.
-func (r *Renewer) stoodStill(since, now, least time.Duration) time.Duration {
-	late := time.Duration(0)
+// stoodStill is for how long this process stood still after since, as its own timer tells, which came late or is late.
+func (r *Renewer) stoodStill(since, now time.Duration) (late time.Duration) {
 	if due := time.Duration(r.lateness.due.Load()); due != 0 {
 		late = now - due
 	}
 	if time.Duration(r.lateness.at.Load()) >= since {
 		late = max(late, time.Duration(r.lateness.stood.Load()))
-	}
-	if late < least {
-		return 0
 	}
 	return late
 }

@@ -285,7 +285,7 @@ func TestRenewer_extendedInTheLastMoment_isStillThere(t *testing.T) {
 				time.Sleep(stageTTL / 4)
 				now := s.r.Masters.Clock.Elapsed()
 				s.h.extends.begun++
-				if _, err := s.h.extended(now, 0b111); err != nil {
+				if _, err := s.h.extended(now, 0b111, ""); err != nil {
 					t.Fatal(err)
 				}
 				ended, _ := s.r.take(over)
