@@ -58,7 +58,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return err
 	}
 	if err := check.Err(); err != nil {
-		return cmp.Or(ident.Check(), err) // such as LOADING: the user's rights are not known yet. But what is no master has no scripts
+		return cmp.Or(wire.NotServing(err), ident.Check(), err) // such as MOVED, which says where to go on, or LOADING. But what is no master has no scripts
 	}
 	missing, forReaders, refusal := wire.Rights(check.Val())
 	if len(missing) > 0 {
