@@ -390,7 +390,7 @@ func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
 	ms.each(ms.all(), func(d *redis.Client) error { return d.Set(context.Background(), "taken", "a string", 0).Err() })
 	for _, err := range []error{second(m.TryLock(t.Context())), second(m.Lock(t.Context()))} {
 		wantIs(t, err, redlock.ErrRefused)
-		wantText(t, err, "taken", "WRONGTYPE")
+		wantText(t, err, "WRONGTYPE", `the lock's key "taken" or its queue "redlock:queue:{taken}"`, "give the lock another name")
 		// The round ends when a quorum has refused; the third master may not have answered by then.
 		said := 0
 		for _, s := range ms.servers {

@@ -68,6 +68,9 @@ func failure(op *protocol.Request, err error) protocol.Reply {
 		return protocol.Reply{Err: err} // Unknown, so that the lane sends it again, on the next connection
 	case NotServing(err) != nil:
 		return protocol.Reply{Outcome: protocol.NotSent, Err: err} // the server executed nothing
+	case op.Lock != nil && IsWrongType(err): // Redis does not say which key
+		return protocol.Reply{Outcome: protocol.Refused, Err: fmt.Errorf(
+			"%w (another program has its data under the lock's key %q or its queue %q: delete that, or give the lock another name)", err, op.Lock.Key, op.Lock.Queue)}
 	case IsReply(err):
 		return protocol.Reply{Outcome: protocol.Refused, Err: refusal(err)}
 	}
