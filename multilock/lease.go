@@ -22,7 +22,7 @@ import (
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
 		lost := l.end(func(m *redlock.Lease) error {
-			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) {
+			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) && !errors.Is(err, gone) {
 				return gone
 			}
 			return nil

@@ -47,10 +47,10 @@ func New(client redis.UniversalClient, cfg Config) (Node, error) {
 func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
 	switch c := client.(type) {
 	case *redis.Client:
-		if c == nil {
-			break
+		o, err := optionsOf(c)
+		if err != nil {
+			return nil, err
 		}
-		o := c.Options()
 		r, err := open(redis.Options{
 			Network: o.Network, Addr: o.Addr, Dialer: o.Dialer, OnConnect: o.OnConnect,
 			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
@@ -63,10 +63,10 @@ func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
 		}
 		return r, err
 	case *redis.ClusterClient:
-		if c == nil {
-			break
+		o, err := optionsOf(c)
+		if err != nil {
+			return nil, err
 		}
-		o := c.Options()
 		if len(o.Addrs) == 0 {
 			return nil, errors.New("node: a *redis.ClusterClient without addresses")
 		}
@@ -79,6 +79,16 @@ func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
 		}, cfg, o.Addrs)
 	}
 	return nil, fmt.Errorf("node: a %T cannot be one node: want a *redis.Client for one master, or a *redis.ClusterClient", client)
+}
+
+// optionsOf returns the options of a client, or an error if nobody has made it: go-redis panics then.
+func optionsOf[O any](c interface{ Options() *O }) (o *O, err error) {
+	defer func() {
+		if recover() != nil || o == nil {
+			err = fmt.Errorf("node: a nil or zero %T: make it with go-redis's function", c)
+		}
+	}()
+	return c.Options(), nil
 }
 
 // failoverAddr is the address that go-redis gives a client whose master sentinels name.

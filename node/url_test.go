@@ -229,8 +229,8 @@ func TestNew_otherKindsOfClient_refusedByName(t *testing.T) {
 	defer ring.Close()
 	var none *redis.Client
 	var noCluster *redis.ClusterClient
-	for _, c := range []redis.UniversalClient{ring, nil, none, noCluster} {
-		if _, err := New(c, Config{}); err == nil || !strings.Contains(err.Error(), "*redis.Client") {
+	for _, c := range []redis.UniversalClient{ring, nil, none, noCluster, &redis.Client{}, &redis.ClusterClient{}} {
+		if _, err := New(c, Config{}); err == nil || !strings.Contains(err.Error(), "*redis.C") {
 			t.Errorf("%T: %v", c, err)
 		}
 	}

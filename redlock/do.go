@@ -50,7 +50,7 @@ func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *L
 // do runs fn under the lease and gives the lease back. Of Unlock's errors it returns ErrLost only.
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
-		if gone := l.Unlock(ctx); errors.Is(gone, ErrLost) {
+		if gone := l.Unlock(ctx); errors.Is(gone, ErrLost) && !errors.Is(err, gone) { // fn may have returned its context's cause
 			err = errors.Join(err, gone)
 		}
 	}()

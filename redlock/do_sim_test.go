@@ -122,6 +122,18 @@ func TestDo_lost_isJoined(t *testing.T) {
 				}
 				time.Sleep(30 * time.Second)
 			}
+			err := do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+				for _, m := range c.masters {
+					m.Flush()
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			wantErr(t, err, redlock.ErrLost)
+			if n := strings.Count(err.Error(), redlock.ErrLost.Error()); n != 1 && !(strings.HasPrefix(name, "multilock") && n == 2) {
+				t.Errorf("%s tells the loss %d times: %v", name, n, err)
+			}
+			time.Sleep(30 * time.Second)
 		}
 	})
 }

@@ -331,7 +331,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		if err := outer.Err(); err != nil {
 			return nil, "", fmt.Errorf("redlock: upgrading %q: %w", m.l.Name, err)
 		}
-		return nil, "", fmt.Errorf("%w: %q", ErrUpgrade, m.l.Name)
+		return nil, "", fmt.Errorf("%w: %q: unlock the read lease first, or lock with a context without it", ErrUpgrade, m.l.Name)
 	case held.Mode == protocol.Write && m.l.Mode == protocol.Read:
 		if err := outer.Err(); err != nil {
 			return nil, "", fmt.Errorf("redlock: downgrading %q: %w", m.l.Name, err)

@@ -175,6 +175,9 @@ func TestSim_minorityRefuses_lockWaitsForTheOthers(t *testing.T) {
 		wantErr(t, err, redlock.ErrRefused)
 		wantErr(t, err, node.ErrNoWrites)
 		wantText(t, err, "MISCONF")
+		if err := a.Ready(); err == nil || strings.Count(err.Error(), "m0") != 1 {
+			t.Errorf("Ready names a master twice, or not: %v", err)
+		}
 	})
 }
 

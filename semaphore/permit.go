@@ -93,7 +93,7 @@ func (p *Permit) Release(ctx context.Context) error {
 // redlock.Mutex.Do does.
 func (p *Permit) do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (err error) {
 	defer func() {
-		if gone := p.Release(ctx); errors.Is(gone, redlock.ErrLost) {
+		if gone := p.Release(ctx); errors.Is(gone, redlock.ErrLost) && !errors.Is(err, gone) { // as there
 			err = errors.Join(err, gone)
 		}
 	}()

@@ -87,7 +87,7 @@ func (r *Redsync) NewMutex(name string, options ...Option) *Mutex {
 	}
 	for _, o := range options {
 		if o == nil {
-			m.err = fmt.Errorf("%w: a nil option", redlock.ErrConfig)
+			m.err = errNilOption
 			continue
 		}
 		o.Apply(m)
@@ -102,7 +102,15 @@ type Option interface{ Apply(*Mutex) }
 type OptionFunc func(*Mutex)
 
 // Apply calls f.
-func (f OptionFunc) Apply(m *Mutex) { f(m) }
+func (f OptionFunc) Apply(m *Mutex) {
+	if f == nil {
+		m.err = errNilOption
+		return
+	}
+	f(m)
+}
+
+var errNilOption = fmt.Errorf("%w: a nil option", redlock.ErrConfig)
 
 // WithExpiry sets how long a lock lasts that is not extended, less the drift. Default 8 s. It is the
 // TTL of the lock (redlock.WithTTL). The most is the client's maximum TTL, which is 30 s unless
@@ -156,12 +164,20 @@ type Mutex struct {
 }
 
 // Name is the name of the lock.
-func (m *Mutex) Name() string { return m.name }
+func (m *Mutex) Name() string {
+	if m == nil {
+		return ""
+	}
+	return m.name
+}
 
 // Lease returns the last lease that this Mutex was granted, or nil. Its Token is the fencing token, and
 // its Context ends before the lock does. redsync has no such method. Methods of a nil Lease do not
 // panic.
 func (m *Mutex) Lease() *redlock.Lease {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lease
@@ -196,7 +212,12 @@ func (m *Mutex) Lock() error { return m.LockContext(context.Background()) }
 // A nil ctx is the background context. Each error wraps [ErrFailed], and the error of package redlock or
 // of ctx. If another holder has the lock, it is an [ErrTaken]. A Mutex that holds the lock itself waits
 // like any other.
-func (m *Mutex) LockContext(ctx context.Context) error { return m.lock(ctx, m.tries) }
+func (m *Mutex) LockContext(ctx context.Context) error {
+	if m == nil {
+		return m.lock(ctx, 0)
+	}
+	return m.lock(ctx, m.tries)
+}
 
 func (m *Mutex) lock(ctx context.Context, tries int) error {
 	if err := m.check(tries); err != nil {
@@ -222,6 +243,8 @@ func (m *Mutex) lock(ctx context.Context, tries int) error {
 // check returns what is wrong with the options. Package redlock checks the others.
 func (m *Mutex) check(tries int) error {
 	switch {
+	case m == nil, m.tries == 0 && m.delay == nil:
+		return fmt.Errorf("%w: a nil or zero Mutex; make it with NewMutex", redlock.ErrConfig)
 	case m.err != nil:
 		return m.err
 	case tries < 1:
@@ -263,7 +286,7 @@ func (m *Mutex) Unlock() (bool, error) { return m.UnlockContext(context.Backgrou
 func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	lease := m.Lease()
 	if lease == nil {
-		return false, fmt.Errorf("%w: %q was never locked by this Mutex", ErrLockAlreadyExpired, m.name)
+		return false, fmt.Errorf("%w: %q was never locked by this Mutex", ErrLockAlreadyExpired, m.Name())
 	}
 	err := lease.Unlock(known(ctx))
 	if errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrReleased) {
@@ -281,7 +304,7 @@ func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Backgrou
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	lease := m.Lease()
 	if lease == nil {
-		return false, fmt.Errorf("%w: %q was never locked by this Mutex", ErrExtendFailed, m.name)
+		return false, fmt.Errorf("%w: %q was never locked by this Mutex", ErrExtendFailed, m.Name())
 	}
 	if err := lease.Extend(known(ctx)); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrExtendFailed, err)

@@ -385,14 +385,16 @@ func TestMutex_badInput_saysWhatToDo(t *testing.T) {
 		rs := redsync.New(client)
 		var none *redsync.Redsync
 		for says, m := range map[string]*redsync.Mutex{
-			"above the maximum TTL 30s": rs.NewMutex("lock", redsync.WithExpiry(time.Hour)),
-			"0 tries: want 1 or more":   rs.NewMutex("lock", redsync.WithTries(0)),
-			"a nil DelayFunc":           rs.NewMutex("lock", redsync.WithRetryDelayFunc(nil)),
-			"a nil option":              rs.NewMutex("lock", nil),
-			"an empty lock name":        rs.NewMutex(""),
-			"a nil or zero Client":      none.NewMutex("lock"),
-			"make it with Open or New":  redsync.New(nil).NewMutex("lock"),
-			"want 1":                    {},
+			"above the maximum TTL 30s":  rs.NewMutex("lock", redsync.WithExpiry(time.Hour)),
+			"0 tries: want 1 or more":    rs.NewMutex("lock", redsync.WithTries(0)),
+			"a nil DelayFunc":            rs.NewMutex("lock", redsync.WithRetryDelayFunc(nil)),
+			"a nil option":               rs.NewMutex("lock", nil),
+			"bad configuration: a nil o": rs.NewMutex("lock", redsync.OptionFunc(nil)),
+			"an empty lock name":         rs.NewMutex(""),
+			"a nil or zero Client":       none.NewMutex("lock"),
+			"make it with Open or New":   redsync.New(nil).NewMutex("lock"),
+			"a nil or zero Mutex":        {},
+			"make it with NewMutex":      nil,
 		} {
 			err := m.Lock()
 			wantIs(t, err, redsync.ErrFailed, redlock.ErrConfig)
@@ -400,6 +402,10 @@ func TestMutex_badInput_saysWhatToDo(t *testing.T) {
 				t.Errorf("%v does not say %q", err, says)
 			}
 			refused(t, redsync.ErrLockAlreadyExpired)(m.Unlock())
+			refused(t, redsync.ErrExtendFailed)(m.Extend())
+			if m.Name() != "" && m.Name() != "lock" || m.Value() != "" || !m.Until().IsZero() {
+				t.Errorf("%q is held by %q until %v", m.Name(), m.Value(), m.Until())
+			}
 		}
 	})
 	for _, err := range []error{redsync.ErrTaken{}, &redsync.ErrTaken{}} {

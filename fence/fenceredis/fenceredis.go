@@ -15,6 +15,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -102,7 +103,7 @@ func Set(ctx context.Context, c redis.Scripter, key string, token int64, value a
 }
 
 func prepare(c redis.Scripter, key string, token int64) (fenceKey string, err error) {
-	if c == nil {
+	if v := reflect.ValueOf(c); c == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "", errors.New("fenceredis: nil client: pass the client of the master that holds the key")
 	}
 	if err := fence.Validate(key, token); err != nil {

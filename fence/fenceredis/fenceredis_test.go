@@ -164,6 +164,7 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 	} {
 		for want, got := range map[string]error{
 			"nil client":           call(nil, "account", 5),
+			"nil client: pass":     call((*redis.Client)(nil), "account", 5),
 			"empty resource":       call(c, "", 5),
 			`key "a}b"`:            call(c, "a}b", 5),
 			"token 0 for":          call(c, "account", 0),

@@ -216,7 +216,10 @@ func (b *Board) Ready() error {
 			if err == nil {
 				err = errs.ErrNoAnswer
 			}
-			failed.Errors = append(failed.Errors, &node.Error{Node: b.nodes[i].Name(), Err: err})
+			if _, named := err.(*node.Error); !named { // that it refuses writes its node said
+				err = &node.Error{Node: b.nodes[i].Name(), Err: err}
+			}
+			failed.Errors = append(failed.Errors, err)
 		}
 	}
 	kind := errs.ErrUnreachable
