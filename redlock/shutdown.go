@@ -33,6 +33,8 @@ const partingTime = time.Second
 //     regardless may run beside the next holder; its Do and its Unlock return an error that is both
 //     ErrLost and ErrClosed.
 //
+// Under a lease of this client, as inside of Do, Shutdown waits for that lease until ctx ends: call it from elsewhere, or give it a deadline.
+//
 // If ctx has ended already, Shutdown releases everything at once. It takes up to a second, or
 // the node timeout, for that. A minimum hold ([WithMinHold]) counts on.
 //
