@@ -137,9 +137,10 @@ type RoundError struct {
 	why   string // why no lock can be taken on these masters, or empty
 	// votes counts, for each other holder, the masters that named it.
 	votes   map[string]int
-	silent  int  // masters that did not answer, and are not known to recover
-	hurried bool // the round had too little time to hear the masters, because the caller's was nearly over, or over
-	cut     bool // the caller's time was over before the round was
+	silent  int           // masters that did not answer, and are not known to recover
+	hurried bool          // the round had too little time to hear the masters, because the caller's was nearly over, or over
+	waited  time.Duration // how long it waited for them, if so
+	cut     bool          // the caller's time was over before the round was
 }
 
 // split says whether another round may win although no holder releases the lock. This is so in
@@ -167,6 +168,9 @@ func (e *RoundError) Error() string {
 	n := e.Granted + e.Held + e.Refused + e.Unknown
 	fmt.Fprintf(&b, "%v: %q: %d of %d masters granted it, %d hold it for another, %d refused, %d did not answer; quorum is %d",
 		e.kind, e.Name, e.Granted, n, e.Held, e.Refused, e.Unknown, e.Quorum)
+	if e.hurried && e.Unknown > 0 {
+		fmt.Fprintf(&b, "; the caller's time left them %v to answer", e.waited.Round(100*time.Microsecond))
+	}
 	if e.Owner != "" {
 		fmt.Fprintf(&b, "; held by %s", e.Owner)
 	}

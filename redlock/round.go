@@ -137,6 +137,7 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 	err.cut = r.Ctx.Err() != nil
 	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.TTL) &&
 		r.Timeout < max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip())
+	err.waited = c.clock.Elapsed() - r.Start
 	return err
 }
 
@@ -152,7 +153,7 @@ func (r *round) late(e *RoundError) func() error {
 		if now.Unknown >= e.Unknown || now.Granted >= now.Quorum {
 			return nil
 		}
-		now.hurried, now.cut, e = e.hurried, e.cut, now
+		now.hurried, now.waited, now.cut, e = e.hurried, e.waited, e.cut, now
 		return now
 	}
 }

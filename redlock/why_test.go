@@ -5,9 +5,11 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -59,5 +61,32 @@ func TestExtendAndUnlock_mastersRefuse_sayWhy(t *testing.T) {
 			m.RefuseWrites(nil)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// A round whose caller had too little time for the masters says how little. Without that its text is that of an outage.
+func TestLock_tooLittleTime_saysHowLittle(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client()
+		for _, way := range a.Ways {
+			way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{ReplyDelay: 20 * time.Millisecond} })
+		}
+		for name, lock := range map[string]func(context.Context) (*redlock.Lease, error){"Lock": a.Mutex("x").Lock, "TryLock": a.Mutex("x").TryLock} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond) // of which a round has a part, so that another may follow
+			err := second(lock(ctx))
+			if cancel(); err == nil || !strings.Contains(err.Error(), "the caller's time left them 1ms to answer") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		if err := second(a.Mutex("x").TryLock(t.Context())); err == nil || strings.Contains(err.Error(), "left them") {
+			t.Errorf("in an outage: %v", err)
+		}
+		for _, m := range c.masters {
+			m.Resume()
+		}
 	})
 }
