@@ -94,7 +94,7 @@ func (t *Tries) nextHolder() string {
 }
 
 // Propose is a token above all that the client has seen.
-func (t *Tries) Propose() int64 { return t.Tokens.Propose(t.Masters.Clock.Wall()) }
+func (t *Tries) Propose() int64 { return t.Tokens.Propose(t.Masters.Clock.Wall(), 1) }
 
 // Begin makes an attempt of which no master has been asked. req has what the kind of acquire adds, as a write vote to join, and a
 // token if a smaller one is not to be proposed.
@@ -109,7 +109,11 @@ func (t *Tries) Begin(ctx context.Context, l *protocol.Lock, set Settings, req *
 		req.Kind = protocol.Acquire
 	}
 	req.Lock, req.Holder, req.TTL = l, a.Holder, set.TTL
-	req.Token = max(req.Token, t.Propose())
+	apart := int64(1)
+	if l.Mode == protocol.Read {
+		apart = counting.ReadersApart
+	}
+	req.Token = max(req.Token, t.Tokens.Propose(m.Clock.Wall(), apart))
 	req.Start, req.Deadline = a.Start, a.Start+a.Timeout
 	a.Call = m.Call(m.Need, req)
 	return a

@@ -96,19 +96,14 @@ type TokenSource struct {
 	proposed atomic.Int64
 }
 
-// apart is how far proposals of one client are from one another, in a burst. A master that got requests of readers the other way round counts
-// past what they proposed, by as much as there were. Were the next proposal not above that, its vote would be larger there than elsewhere, and
-// be that of the proposal after it: no reader of the burst would have its token confirmed.
-const apart = 64
-
-// Propose returns the next proposal at the time of day wall.
-func (s *TokenSource) Propose(wall time.Time) int64 {
+// Propose returns the next proposal at the time of day wall. It is that far above the one before, in a burst.
+func (s *TokenSource) Propose(wall time.Time, apart int64) int64 {
 	floor := max(s.granted.Load()+1, wall.UnixMicro())
 	for {
 		last := s.proposed.Load()
 		// Attempts of one client in the same microsecond would collide on the
 		// counters that their locks share.
-		if d := last - floor; d >= 0 && d < 1000*apart {
+		if d := last - floor; d >= 0 && d < 1000*ReadersApart {
 			floor = last + apart
 		}
 		if s.proposed.CompareAndSwap(last, floor) {
@@ -116,6 +111,12 @@ func (s *TokenSource) Propose(wall time.Time) int64 {
 		}
 	}
 }
+
+// ReadersApart is how far a client's proposals for readers are from one another. A master that got requests of readers the other way round counts past
+// what one of them proposed, by as many as there were. Were the next proposal not above that, its vote would be larger there than elsewhere, and be
+// that of the proposal after it: no reader of the burst would have its token confirmed. Those that exclude each other have no need of it, and with 64 a
+// busy client's tokens would outrun the clock.
+const ReadersApart = 8
 
 // Saw notes a token that a master gave. Later proposals are larger.
 func (s *TokenSource) Saw(token int64) {

@@ -43,7 +43,7 @@ func TestTokenSource_proposalsDifferAndPassWhatWasSeen(t *testing.T) {
 	wall := time.UnixMicro(1_000_000)
 	var all []int64
 	for range 100 {
-		all = append(all, s.Propose(wall))
+		all = append(all, s.Propose(wall, 1))
 	}
 	slices.Sort(all)
 	if n := len(slices.Compact(all)); n != 100 {
@@ -51,11 +51,11 @@ func TestTokenSource_proposalsDifferAndPassWhatWasSeen(t *testing.T) {
 	}
 	s.Saw(5_000_000)
 	s.Saw(4_000_000)
-	if p := s.Propose(wall); p <= 5_000_000 {
+	if p := s.Propose(wall, 1); p <= 5_000_000 {
 		t.Errorf("proposed %d after 5000000 was seen", p)
 	}
 	s.Saw(MaxToken)
-	if p := s.Propose(wall); p != MaxToken {
+	if p := s.Propose(wall, 1); p != MaxToken {
 		t.Errorf("proposed %d, want the largest token", p)
 	}
 }
