@@ -214,3 +214,25 @@ func TestLock_timeOver_callsNoMasterSilentThatIsWell(t *testing.T) {
 		wantErr(t, lease.Unlock(t.Context()), nil)
 	})
 }
+
+// Masters that recover decide a round, and those that have the lock for another answer after them.
+func TestSim_lateAnswers_behindMastersThatRecover_areTold(t *testing.T) {
+	simulateWith(t, 5, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for _, way := range b.Ways[3:] {
+			way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: time.Millisecond} })
+		}
+		for _, m := range c.masters[:3] {
+			m.Flush()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		var round *redlock.RoundError
+		if err := second(b.Mutex("x").Lock(ctx)); !errors.As(err, &round) || round.Held != 2 {
+			t.Errorf("%v", err)
+		}
+		_ = lease.Unlock(t.Context())
+	})
+}

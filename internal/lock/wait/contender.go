@@ -219,7 +219,8 @@ func (ct *contender) lastRound() error {
 	return ct.lastLocked()
 }
 
-// lastLocked is lastRound with the answers that have come since the round was decided: a quorum decides it, and the others are not silent.
+// lastLocked is lastRound with the answers that have come since the round was decided: a quorum decides it, and the others are not silent. The lines
+// are locked meanwhile, because who has the turn may close the round, whose call is then used again.
 func (ct *contender) lastLocked() error {
 	if ct.late != nil {
 		if err := ct.late(); err != nil {

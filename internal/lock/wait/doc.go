@@ -24,8 +24,8 @@
 //
 // # Lock order
 //
-// docs/internals/architecture.md has the order of all mutexes. Lines.mu is taken before that of a quorum.Call, which the machine has ask a master again, and
-// before those of a node's lane and subscriptions. So a lease and its hold are not locked when Released is called, a call that receives an
+// docs/internals/architecture.md has the order of all mutexes. Lines.mu is taken before that of a quorum.Call, which the machine has ask a master again,
+// before those of a node's lane and subscriptions, and before that of what keeps the masters, which [Failed].Late asks. So a lease and its hold are not locked when Released is called, a call that receives an
 // answer unlocks its own mutex before it tells its [quorum.Sleeper], and a node has nothing locked when it brings a message or an answer.
 // Of Config only Over, Jitter and the functions of Masters are called under Lines.mu: they lock nothing of this package.
 package wait
