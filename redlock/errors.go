@@ -194,8 +194,8 @@ func (e *RoundError) Unwrap() []error {
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: errs.Collect()}
-	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
-	var waits []time.Duration // of the masters that recover and know how long
+	recovering, never, mute := 0, 0, 0 // never: masters that will not vote until somebody acts. mute: those that did not answer, for that reason or another
+	var waits []time.Duration          // of the masters that recover and know how long
 	for i := range replies {
 		e.count(c, i, &replies[i])
 		wait, acts := e.explain(c, i, &replies[i])
@@ -203,8 +203,11 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 			never++
 		}
 		if wait == nil {
-			if o := replies[i].Outcome; !acts && (o == protocol.Unknown || o == protocol.NotSent) {
-				e.silent++
+			if o := replies[i].Outcome; o == protocol.Unknown || o == protocol.NotSent {
+				mute++
+				if !acts {
+					e.silent++
+				}
 			}
 			continue
 		}
@@ -217,14 +220,14 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	}
 	n := len(replies)
 	switch {
-	case n-e.silent < c.masters.Need:
+	case n-never < c.masters.Need: // also where another has the lock on the others: to wait for that would be in vain
+		e.kind = ErrRefused
+	case n-mute < c.masters.Need:
 		e.kind = ErrUnreachable
 	case e.Held > 0:
 		e.kind = ErrHeld
 	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.masters.Need:
 		e.kind = ErrRecovering
-	case n-never < c.masters.Need:
-		e.kind = ErrRefused
 	default:
 		e.kind = ErrUnreachable
 	}

@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,11 @@ func TestRefused_whileAClientRuns_lockAndReadySaySo(t *testing.T) {
 			noErr(t, err)
 			defer c.Close()
 			noErr(t, locked(t, c.Mutex("x")).Unlock(ctx))
+			// Another program, whose user is another one, has y on all masters.
+			other, err := redlock.Open(ctx, ms.urls())
+			noErr(t, err)
+			defer other.Close()
+			held := locked(t, other.Mutex("y"))
 			for i := range 2 {
 				f.spoil(ms, i)
 			}
@@ -69,6 +75,9 @@ func TestRefused_whileAClientRuns_lockAndReadySaySo(t *testing.T) {
 				_, err = c.Mutex("x").Lock(ctx)
 				wantErr(t, err, redlock.ErrRefused)
 				wantErr(t, c.Ready(), redlock.ErrRefused)
+				if ran, err := c.Mutex("y").TryDo(ctx, func(context.Context, *redlock.Lease) error { return nil }); ran || !errors.Is(err, redlock.ErrRefused) {
+					t.Errorf("of a lock that another has: ran %t, %v", ran, err)
+				}
 				for _, err := range []error{err, c.Ready(), states.now(m0).Err} {
 					if !strings.Contains(err.Error(), says) {
 						t.Errorf("%v does not say %s", err, says)
@@ -85,6 +94,7 @@ func TestRefused_whileAClientRuns_lockAndReadySaySo(t *testing.T) {
 			for i := range 2 {
 				f.mend(ms, i)
 			}
+			_ = held.Unlock(ctx) // of some of these faults it knows too
 			soon(t, "it votes again", func() bool { return c.Ready() == nil && votes() })
 			noErr(t, locked(t, c.Mutex("x")).Unlock(ctx))
 		})
