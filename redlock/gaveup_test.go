@@ -215,7 +215,8 @@ func TestLock_timeOver_callsNoMasterSilentThatIsWell(t *testing.T) {
 	})
 }
 
-// Masters that recover decide a round, and those that have the lock for another answer after them.
+// Masters that recover decide a round, and those that have the lock for another answer after them. It is also what shows internal/lockorder that late
+// answers are asked with the lines locked: without them that test is red, and this one is not.
 func TestSim_lateAnswers_behindMastersThatRecover_areTold(t *testing.T) {
 	simulateWith(t, 5, func(t *testing.T, c *cluster) {
 		c.init()

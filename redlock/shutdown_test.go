@@ -340,16 +340,27 @@ func TestReady_followsTheMasters(t *testing.T) {
 	})
 }
 
+// unanswered is a client that has x, and has asked for y masters that answer nothing any more, until resume. Its Close takes a while.
+func unanswered(t *testing.T, c *cluster) (a *member, resume func()) {
+	a = c.client()
+	mustLock(t, a.Mutex("x"))
+	for _, m := range c.masters {
+		m.Pause()
+	}
+	go func() { _, _ = a.Mutex("y").TryLock(context.Background()) }()
+	time.Sleep(time.Millisecond)
+	return a, func() {
+		for _, m := range c.masters {
+			m.Resume()
+		}
+	}
+}
+
 // Every Close returns when the client is closed, so a program may exit then: what was on its way to the masters was sent.
 func TestClose_besideAnother_waitsForIt(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client()
-		mustLock(t, a.Mutex("x"))
-		for _, m := range c.masters {
-			m.Pause()
-		}
-		go func() { _, _ = a.Mutex("y").TryLock(context.Background()) }() // which nobody answers
-		time.Sleep(time.Millisecond)
+		a, resume := unanswered(t, c)
+		defer resume()
 		began, first := time.Now(), make(chan time.Duration, 1)
 		go func() {
 			_ = a.Close()
@@ -362,22 +373,14 @@ func TestClose_besideAnother_waitsForIt(t *testing.T) {
 		if d := <-first; d < 10*time.Millisecond || second < d {
 			t.Errorf("the first Close took %v, and the second returned after %v", d, second)
 		}
-		for _, m := range c.masters {
-			m.Resume()
-		}
 	})
 }
 
 // A Shutdown that a Close overtakes returns when that is done: a program may end behind it.
 func TestShutdown_closedMeanwhile_waitsForClose(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client()
-		mustLock(t, a.Mutex("x"))
-		for _, m := range c.masters {
-			m.Pause()
-		}
-		go func() { _, _ = a.Mutex("y").TryLock(context.Background()) }() // which nobody answers
-		time.Sleep(time.Millisecond)
+		a, resume := unanswered(t, c)
+		defer resume()
 		began, shut := time.Now(), make(chan time.Duration, 1)
 		go func() {
 			wantErr(t, a.Shutdown(context.Background()), redlock.ErrClosed) // it waits for the holder of x
@@ -388,9 +391,6 @@ func TestShutdown_closedMeanwhile_waitsForClose(t *testing.T) {
 		closed := time.Since(began)
 		if d := <-shut; closed < 10*time.Millisecond || d < closed {
 			t.Errorf("Close took %v, and Shutdown returned after %v", closed, d)
-		}
-		for _, m := range c.masters {
-			m.Resume()
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
@@ -225,14 +226,16 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 
 // timeout(1) signals its child, and then the child's whole group: that is one wish, and the end says what it has to say.
 func TestWatch_signalTwiceAtOnce_isOne(t *testing.T) {
-	signals, calls := make(chan os.Signal), 0
-	stop := watch(signals, func() { calls++ })
-	for range 2 {
-		signals <- syscall.SIGTERM
-	}
-	if sig := stop(); sig != syscall.SIGTERM || calls != 1 {
-		t.Errorf("stopped by %v, and cancelled %d times", sig, calls)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which no time passes between the two
+		signals, calls := make(chan os.Signal), 0
+		stop := watch(signals, func() { calls++ })
+		for range 2 {
+			signals <- syscall.SIGTERM
+		}
+		if sig := stop(); sig != syscall.SIGTERM || calls != 1 {
+			t.Errorf("stopped by %v, and cancelled %d times", sig, calls)
+		}
+	})
 }
 
 // While masters recover, run waits for them, and says so.
