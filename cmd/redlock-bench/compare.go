@@ -11,9 +11,9 @@ import (
 	"math"
 	"os"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/compare"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 const compareHelp = `usage: redlock-bench compare [--flag value ...] OLD NEW

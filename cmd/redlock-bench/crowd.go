@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/testbed"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 // newPhaseCell sums up a phase. Its heap and goroutines are not the side's to tell.

@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/sheet"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testbed"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 // report is where a measurement's figures go: rows as they are measured, and the JSON at the end.

@@ -12,9 +12,9 @@ import (
 	"syscall"
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/redact"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 // command is one subcommand. To add one, write a type and a line in commands.

@@ -31,9 +31,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/redact"
 	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 func main() {

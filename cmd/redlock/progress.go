@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock/admin"
 )
 

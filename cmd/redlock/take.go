@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
