@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/internal/text"
 )
-
-// columns is how wide the help is.
-const columns = 79
 
 func (c *console) help(cmd command, fs *flag.FlagSet) {
 	c.paragraph("usage: ", strings.TrimSpace("redlock-bench chaos "+cmd.name+" [--flag value ...] "+cmd.args))
@@ -34,21 +32,12 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 	c.paragraph("exit code: ", "0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written, 141 nobody reads the output")
 }
 
-// paragraph prints text behind a label, in lines that begin below one another.
-func (c *console) paragraph(label, text string) {
-	line := label
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-			line += word
-		case len(line)+1+len(word) > columns:
-			fmt.Fprintln(c.out, line)
-			line = strings.Repeat(" ", len(label)) + word
-		default:
-			line += " " + word
-		}
+// paragraph prints what is said behind a label, in lines that begin below one another.
+func (c *console) paragraph(label, said string) {
+	for _, line := range text.Wrap(said, text.LabelWidth+text.Width-len(label)) {
+		fmt.Fprintln(c.out, label+line)
+		label = strings.Repeat(" ", len(label))
 	}
-	fmt.Fprintln(c.out, line)
 }
 
 // verdict is what a checker says, in two lines.

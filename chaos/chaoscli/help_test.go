@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/chaos"
+	"github.com/redlock-go/redlock/internal/text"
 )
 
 // The help fits a terminal, and says of no flag that the default is the default.
@@ -20,7 +21,7 @@ func TestHelp_everyCommand_fitsATerminal(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", cmd.name, code, out, stderr)
 		}
 		for line := range strings.Lines(out) {
-			if len(line) > columns+1 || strings.Contains(line, "default default") || strings.Contains(line, "(default 0") || strings.Contains(line, "(default false") {
+			if len(line) > text.LabelWidth+text.Width+1 || strings.Contains(line, "default default") || strings.Contains(line, "(default 0") || strings.Contains(line, "(default false") {
 				t.Errorf("%s: %q", cmd.name, line)
 			}
 		}
