@@ -409,3 +409,64 @@ func ExampleLease_Bind() {
 	<-ctx.Done()
 	log.Print(context.Cause(ctx)) // which of the two it was
 }
+
+// Who has a lock, who waits for it, and what each master says.
+func ExampleClient_Inspect() {
+	_, open := inMemory()
+	client := open(redlock.WithClientName("billing/pod-7"))
+	defer client.Close()
+	ctx := context.Background()
+	lease, err := client.Mutex("invoice/4711").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+
+	show := func(in *redlock.Inspection) {
+		who := func(h redlock.Holder) string { return fmt.Sprint(h.Owner, " ", h.ID == lease.Holder()) }
+		for _, h := range in.Holders {
+			fmt.Println("holder:", who(h))
+		}
+		waiting := func(w redlock.Waiter) { fmt.Println("waits:", w.Owner) }
+		for _, w := range in.Waiters {
+			waiting(w)
+		}
+		says := func(m redlock.MasterInspection) string { return fmt.Sprint(m.Name, " ", m.Err == nil) }
+		fmt.Println(says(in.Masters[0]))
+	}
+	in, err := client.Inspect(ctx, "invoice/4711")
+	if err != nil {
+		log.Fatal(err)
+	}
+	show(in)
+
+	// Output:
+	// holder: billing/pod-7 true
+	// m1 true
+}
+
+// A function for whatever lock its caller chose, and one for whatever is held: a lease, a permit, a term, a multilock.
+func ExampleHeld() {
+	_, open := inMemory()
+	client := open()
+	defer client.Close()
+	write := func(h redlock.Held, text string) error {
+		if err := h.Err(); err != nil {
+			return err // it is over, and why
+		}
+		fmt.Println(text, "under", h.Name(), "with a token:", h.Token() > 0)
+		return nil
+	}
+	under := func(l redlock.Locker) error {
+		return l.Do(context.Background(), func(ctx context.Context, lease *redlock.Lease) error {
+			fmt.Println("the context has it too:", redlock.LeaseFrom(ctx) == lease)
+			return write(lease, "written")
+		})
+	}
+	fmt.Println(under(client.Mutex("invoice/4711")))
+
+	// Output:
+	// the context has it too: true
+	// written under invoice/4711 with a token: true
+	// <nil>
+}
