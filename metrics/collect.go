@@ -30,6 +30,9 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	if !m.made() {
+		return
+	}
 	for _, v := range m.vecs {
 		v.Describe(ch)
 	}
@@ -40,6 +43,9 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	if !m.made() {
+		return
+	}
 	m.mergeGauges()
 	for _, v := range m.vecs {
 		v.Collect(ch)

@@ -50,7 +50,8 @@ const (
 
 // Metrics is the metrics of any number of clients, summed up. It is a prometheus.Collector: register
 // it once. To tell clients of one process apart, make a Metrics for each, and register each through
-// prometheus.WrapRegistererWith. All methods are safe for concurrent use.
+// prometheus.WrapRegistererWith. All methods are safe for concurrent use. A nil or zero Metrics, which New did not make, has no
+// metrics and counts nothing.
 type Metrics struct {
 	class    func(string) string
 	classOff atomic.Bool // it panicked
@@ -137,6 +138,8 @@ func New(cfg Config) *Metrics {
 	}
 	return m
 }
+
+func (m *Metrics) made() bool { return m != nil && m.most > 0 }
 
 // label is s as Prometheus takes it.
 func label(s string) string { return strings.ToValidUTF8(s, "?") }

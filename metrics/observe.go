@@ -43,6 +43,9 @@ func result(err error) string {
 
 // Observer returns what the clients are to be opened with, by redlock.WithObserver.
 func (m *Metrics) Observer() *event.Observer {
+	if !m.made() {
+		return &event.Observer{}
+	}
 	return &event.Observer{
 		Opened: m.clientOpened, Closed: m.clientClosed, Waits: m.waitsFor, Acquired: m.acquired, Voted: m.voted, Extended: m.extended,
 		Ended: m.ended, Unlocked: m.unlocked, Master: m.master, Clock: m.clock, Epoch: m.epochIs,

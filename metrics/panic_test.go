@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/redlock-go/redlock/metrics"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -82,5 +84,27 @@ func TestClass_panics_isSwitchedOffAndLoggedOnce(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("called %d times", n)
+	}
+}
+
+func TestMetrics_notMadeByNew_countNothing(t *testing.T) {
+	for name, m := range map[string]*metrics.Metrics{"nil": nil, "zero": {}} {
+		t.Run(name, func(t *testing.T) {
+			client, _ := redlocktest.New(t, redlock.WithObserver(m.Observer()))
+			lease, err := client.Mutex("invoice/4711").TryLock(t.Context())
+			if err == nil {
+				err = lease.Unlock(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := prometheus.NewRegistry()
+			if err := r.Register(m); err != nil {
+				t.Fatal(err)
+			}
+			if all, err := r.Gather(); err != nil || len(all) > 0 {
+				t.Errorf("gathered %v, %v", all, err)
+			}
+		})
 	}
 }
