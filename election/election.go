@@ -274,7 +274,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			err = fmt.Errorf("election %q: %w", e.Name(), err)
 		}
 	}()
-	if err != nil && errors.Is(unlocked, redlock.ErrLost) && !errors.Is(err, unlocked) {
+	if err != nil && errs.IsUntold(unlocked, err) {
 		err = errors.Join(err, unlocked)
 	}
 	return lost, err

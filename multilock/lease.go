@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lazyctx"
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -22,7 +23,7 @@ import (
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
 		lost := l.end(func(m *redlock.Lease) error {
-			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) && !errors.Is(err, gone) {
+			if gone := m.Unlock(ctx); errs.IsUntold(gone, err) {
 				return gone
 			}
 			return nil

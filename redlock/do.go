@@ -5,6 +5,8 @@ package redlock
 import (
 	"context"
 	"errors"
+
+	"github.com/redlock-go/redlock/internal/errs"
 )
 
 // Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
@@ -50,7 +52,7 @@ func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *L
 // do runs fn under the lease and gives the lease back. Of Unlock's errors it returns ErrLost only.
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
-		if gone := l.Unlock(ctx); errors.Is(gone, ErrLost) && !errors.Is(err, gone) { // fn may have returned its context's cause
+		if gone := l.Unlock(ctx); errs.IsUntold(gone, err) {
 			err = errors.Join(err, gone)
 		}
 	}()

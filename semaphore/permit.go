@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -93,7 +94,7 @@ func (p *Permit) Release(ctx context.Context) error {
 // redlock.Mutex.Do does.
 func (p *Permit) do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (err error) {
 	defer func() {
-		if gone := p.Release(ctx); errors.Is(gone, redlock.ErrLost) && !errors.Is(err, gone) { // as there
+		if gone := p.Release(ctx); errs.IsUntold(gone, err) {
 			err = errors.Join(err, gone)
 		}
 	}()

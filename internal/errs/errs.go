@@ -47,6 +47,10 @@ func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
 // ErrNoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
 var ErrNoAnswer = errors.New("no answer in time")
 
+// IsUntold says whether gone, the error of an Unlock at the end of a Do, is a loss that the caller is to be told of: of an Unlock's errors a Do
+// returns no other, and its function may have returned the loss already, as the cause of its context.
+func IsUntold(gone, told error) bool { return errors.Is(gone, ErrLost) && !errors.Is(told, gone) }
+
 // Collect returns an empty list of errors whose text is one line. The text of multierror has line
 // breaks and tabs, which do not fit into a log line.
 func Collect() *multierror.Error {
