@@ -43,7 +43,6 @@ var larger = map[string]string{
 	"internal/sim":                       "one world with all acts and faults: two halves would need each other's state",
 	"internal/sim/sim.go Config":         "what a world may do: each flag is an act or a fault",
 	"node":                               "one master's lane, its connection and its greeting: one goroutine's state",
-	"node/nodetest":                      "a Redis in memory: commands, keys, messages and Lua",
 	"node/redisnode.go redisNode":        "one master's lane: its fields are what one goroutine works with",
 	"redlock":                            "the face: half of it is documentation of public names",
 	"redlock/options.go settings":        "settings: each flag says that an option was given",

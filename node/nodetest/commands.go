@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redlock-go/redlock/node/nodetest/internal/resp"
 )
 
 // command is one of Redis's commands on data. A reply is an int64, a string, a status,
@@ -89,6 +91,14 @@ func (db *DB) call(name string, args []string) any {
 	return reply
 }
 
+// callOfScript is call for redis.call.
+func (db *DB) callOfScript(name string, args []string) any {
+	if db.calls != nil {
+		db.calls(name)
+	}
+	return db.call(name, args)
+}
+
 // writes are the commands that write, and whether each needs memory.
 var writes = map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false, "zpopmin": false}
 
@@ -121,7 +131,7 @@ func set(db *DB, args []string) any {
 	switch {
 	case len(args) == 2:
 		db.Set(args[0], args[1])
-		return status("OK")
+		return resp.Status("OK")
 	case len(args) != 4 || !strings.EqualFold(args[2], "px"):
 		return errSyntax
 	}
@@ -130,7 +140,7 @@ func set(db *DB, args []string) any {
 		return errInt
 	}
 	db.SetPX(args[0], args[1], ttl)
-	return status("OK")
+	return resp.Status("OK")
 }
 
 func pexpire(db *DB, args []string) any {

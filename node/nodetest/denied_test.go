@@ -13,7 +13,10 @@ import (
 	"github.com/redlock-go/redlock/node/internal/unacked"
 )
 
-var errNoKey = errors.New("NOPERM No permissions to access a key")
+var (
+	errNoKey    = errors.New("NOPERM No permissions to access a key")
+	errNoScript = errors.New("NOSCRIPT No matching script")
+)
 
 // A kept release that the master refused because of the user's rights goes out in a call of its own, so that what callers ask need not be
 // sent a second time.

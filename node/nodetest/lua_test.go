@@ -12,6 +12,8 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/node/nodetest/internal/resp"
+	"github.com/redlock-go/redlock/node/nodetest/internal/script"
 )
 
 // snippets are what our scripts rely on, and where Lua interpreters are known to differ.
@@ -106,11 +108,11 @@ func TestScript_snippets_sameAsRedis(t *testing.T) {
 		}
 		want := printed(client.Eval(t.Context(), text, keys, anys(args)...).Result())
 		var got string
-		if script, err := compile(text); err != nil {
+		if s, err := script.Compile(text); err != nil {
 			got = printed(nil, err)
 		} else {
 			m.mu.Lock()
-			got = printed(script.run(m.dbLocked(), keys, args), nil)
+			got = printed(s.Run(m.dbLocked().call, keys, args), nil)
 			m.mu.Unlock()
 		}
 		if got != want {
@@ -132,7 +134,7 @@ func printed(reply any, err error) string {
 	switch r := reply.(type) {
 	case error:
 		err = r
-	case status:
+	case resp.Status:
 		reply = string(r)
 	case []string:
 		reply = anys(r)
@@ -147,27 +149,9 @@ func printed(reply any, err error) string {
 	return fmt.Sprintf("%v", reply)
 }
 
-// What scripts leave behind is not there for the next one.
-func TestScript_keys_areNotShared(t *testing.T) {
-	m := NewMaster("m")
-	run := func(text string, keys ...string) any {
-		s, err := compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return s.run(m.dbLocked(), keys, nil)
-	}
-	run("KEYS[5] = 'left'", "a", "b")
-	if got := run("return #KEYS"); got != int64(0) {
-		t.Error(got)
-	}
-}
-
 // BenchmarkScript is what a script costs the simulation: a read of one field.
 func BenchmarkScript(b *testing.B) {
-	s, err := compile("return redis.call('hget', KEYS[1], ARGV[1])")
+	s, err := script.Compile("return redis.call('hget', KEYS[1], ARGV[1])")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -175,6 +159,6 @@ func BenchmarkScript(b *testing.B) {
 	db := m.dbLocked()
 	db.HSet("h", "f", "1")
 	for b.Loop() {
-		s.run(db, []string{"h"}, []string{"f"})
+		s.Run(db.call, []string{"h"}, []string{"f"})
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/nodetest/internal/script"
 )
 
 // Master is one Redis master in memory. Make one with [NewMaster], and a
@@ -48,9 +49,9 @@ type Master struct {
 	repls   int // how often its data set was replaced
 	up      bool
 	paused  bool
-	dials   int64              // for CLIENT ID
-	conns   []*conn            // on which a command may still arrive, oldest first
-	scripts map[string]*script // by SHA-1
+	dials   int64   // for CLIENT ID
+	conns   []*conn // on which a command may still arrive, oldest first
+	scripts script.Loaded
 	edit    func(string) string
 	refuses error
 	subs    []func(channel, payload string)
@@ -68,7 +69,7 @@ type Master struct {
 func NewMaster(name string) *Master {
 	now := time.Now()
 	m := &Master{
-		name: name, data: newData(), up: true, scripts: map[string]*script{},
+		name: name, data: newData(), up: true, scripts: script.Loaded{},
 		anchor: now, shown: time.Duration(now.UnixNano()), rate: 1,
 		id: protocol.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
 	}

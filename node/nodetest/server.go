@@ -3,10 +3,11 @@
 package nodetest
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/redlock-go/redlock/node/nodetest/internal/resp"
 )
 
 // Command is one command on its way to a master.
@@ -21,21 +22,19 @@ type Command struct {
 	Args []string // a script's ARGV; the words after the name of any other command
 }
 
-var errNoScript = errors.New("NOSCRIPT No matching script")
-
 // executeLocked runs one command that came in on c.
 func (m *Master) executeLocked(c *conn, words []string) any {
-	s, keys, argv, err := m.scriptLocked(words)
+	s, keys, argv, err := m.scripts.Called(words)
 	switch {
 	case err != nil:
 		return err
 	case s != nil:
-		return s.run(m.dbLocked(), keys, argv)
+		return s.Run(m.dbLocked().callOfScript, keys, argv)
 	}
 	cmd, last := plain(words), words[len(words)-1]
 	switch cmd.Name {
 	case "script load":
-		return m.loadLocked(last)
+		return m.scripts.Load(last, m.edit)
 	case "hello":
 		return map[string]string{"server": "redis", "version": strings.TrimPrefix(m.id.Version, "redis "), "proto": "2"}
 	case "info":
@@ -45,12 +44,12 @@ func (m *Master) executeLocked(c *conn, words []string) any {
 	case "client kill": // ID id
 		return m.killLocked(c, last)
 	case "client setname":
-		return status("OK")
+		return resp.Status("OK")
 	case "ping":
 		if len(c.channels) > 0 {
 			return []string{"pong", ""}
 		}
-		return status("PONG")
+		return resp.Status("PONG")
 	case "subscribe", "unsubscribe":
 		return c.subscribeLocked(cmd)
 	}
@@ -78,67 +77,16 @@ func (m *Master) killLocked(by *conn, id string) int {
 	return 0
 }
 
-// loadLocked keeps a script for ever. A restart need not forget scripts, because a node
-// loads them on each new connection. To test a forgotten script, refuse a call with
-// NOSCRIPT.
-func (m *Master) loadLocked(text string) any {
-	s, err := compile(text)
-	runs := s
-	if err == nil && m.edit != nil {
-		runs, err = compile(m.edit(text))
-	}
-	if err != nil {
-		return err
-	}
-	m.scripts[s.sha] = runs
-	return s.sha
-}
-
-// scriptLocked returns the script that words call, or nil if they call none.
-func (m *Master) scriptLocked(words []string) (s *script, keys, argv []string, err error) {
-	switch strings.ToLower(words[0]) {
-	case "eval":
-		if len(words) > 2 {
-			s, err = compile(words[1])
-		}
-	case "evalsha":
-		if len(words) > 2 {
-			s = m.scripts[words[1]]
-		}
-		if s == nil {
-			err = errNoScript
-		}
-	}
-	if s == nil {
-		return nil, nil, nil, err
-	}
-	n, err := strconv.Atoi(words[2])
-	if err != nil || n < 0 || n > len(words)-3 {
-		return nil, nil, nil, errInt
-	}
-	return s, words[3 : 3+n], words[3+n:], nil
-}
-
 // commandOf returns words as a hook gets them.
 func (m *Master) commandOf(words []string) Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, keys, argv, _ := m.scriptLocked(words)
-	switch {
-	case s == nil || s.name == "":
-		return plain(words)
-	case s.name != "votes":
-		return Command{s.name, keys, argv}
-	}
-	const header, stride = 5, 4 // as in votes.lua
-	raises, _ := strconv.Atoi(argv[0])
-	for i := header + 2*raises; i < len(argv); i += stride {
-		switch argv[i] {
-		case "acquire", "join", "barge", "retry", "oust", "again":
-			return Command{"acquire", keys, argv}
+	if s, keys, argv, _ := m.scripts.Called(words); s != nil {
+		if act := s.Act(argv); act != "" {
+			return Command{act, keys, argv}
 		}
 	}
-	return Command{"release", keys, argv}
+	return plain(words)
 }
 
 // plain returns words, which call no script, as a Command.

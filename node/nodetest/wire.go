@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/node/nodetest/internal/resp"
 )
 
 // Fault is what happens to one command of a client and to its reply. With the zero
@@ -60,35 +60,25 @@ func (timeoutError) Is(target error) bool { return target == context.DeadlineExc
 // conn is the client's end of one connection, and the wire behind it. It has no
 // goroutine: Write executes the commands that arrive at once, timers execute the others.
 type conn struct {
-	n  *Node
-	m  *Master
-	id int64
+	*resp.Inbox // what the client reads
+	n           *Node
+	m           *Master
+	id          int64
 
 	partial []byte // of a command; the writer's own
 
 	// Guarded by the master's mutex.
 	channels map[string]bool // subscribed to
-	changed  *sync.Cond      // for Read
-	broken   error           // the error that Read returns after all replies that arrived before
 	deaf     bool            // a command was lost: no later one arrives
 	mute     bool            // a reply was lost: no later one arrives
 	commands []*message      // on their way to the master, in order
-	replies  []reply         // on their way to the client, in order
 	arrive   time.Time       // when the last command is there
-	in       []byte          // what the client may read
-	deadline time.Time       // of Read
 }
 
 // message is a command on its way.
 type message struct {
 	words   []string
 	fault   Fault
-	arrives time.Time
-}
-
-// reply is a reply on its way.
-type reply struct {
-	data    []byte
 	arrives time.Time
 }
 
@@ -118,7 +108,7 @@ func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, errors.Join(syscall.ECONNREFUSED, fault.Refuse)
 	}
 	m.dials++
-	c := &conn{n: n, m: m, id: m.dials, changed: sync.NewCond(&m.mu)}
+	c := &conn{n: n, m: m, id: m.dials, Inbox: resp.NewInbox(&m.mu)}
 	m.conns = append(m.conns, c)
 	return c, nil
 }
@@ -128,7 +118,7 @@ func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func (c *conn) Write(b []byte) (int, error) {
 	c.partial = append(c.partial, b...)
 	for {
-		words, rest, err := parseCommand(c.partial)
+		words, rest, err := resp.Parse(c.partial)
 		if err != nil {
 			return 0, err
 		}
@@ -143,7 +133,7 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) send(words []string, fault Fault) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	if c.broken != nil {
+	if c.Ended() {
 		return
 	}
 	c.deaf = c.deaf || fault.Lose == LoseCommand
@@ -189,19 +179,14 @@ func (c *conn) pumpLocked() {
 
 // replyLocked sends answer to the client, where it arrives at the time arrives.
 func (c *conn) replyLocked(answer any, arrives time.Time) {
-	if c.mute || c.broken != nil {
-		return
+	if !c.mute {
+		c.Send(answer, arrives)
 	}
-	if n := len(c.replies); n > 0 {
-		arrives = later(arrives, c.replies[n-1].arrives)
-	}
-	c.replies = append(c.replies, reply{appendReply(nil, answer), arrives})
-	c.changed.Broadcast()
 }
 
 // subscribeLocked answers SUBSCRIBE and UNSUBSCRIBE, with one reply for each channel.
 func (c *conn) subscribeLocked(cmd Command) any {
-	var rs replies
+	var rs resp.Replies
 	for _, ch := range cmd.Args {
 		if cmd.Name == "subscribe" {
 			if c.channels == nil {
@@ -211,7 +196,7 @@ func (c *conn) subscribeLocked(cmd Command) any {
 		} else {
 			delete(c.channels, ch)
 		}
-		rs = append(rs, subscribed{cmd.Name, ch, len(c.channels)})
+		rs = append(rs, resp.Subscribed{Kind: cmd.Name, Channel: ch, Count: len(c.channels)})
 	}
 	return rs
 }
@@ -227,68 +212,24 @@ func (c *conn) pushLocked(channel, payload string) {
 	}
 }
 
-// Read returns replies that have arrived. After them it returns the error of a broken
-// connection.
-func (c *conn) Read(b []byte) (int, error) {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	for {
-		now := time.Now()
-		for len(c.replies) > 0 && !c.replies[0].arrives.After(now) {
-			c.in = append(c.in, c.replies[0].data...)
-			c.replies = c.replies[1:]
-		}
-		switch {
-		case len(c.in) > 0:
-			n := copy(b, c.in)
-			c.in = c.in[n:]
-			return n, nil
-		case c.broken != nil && len(c.replies) == 0:
-			return 0, c.broken
-		case !c.deadline.IsZero() && !c.deadline.After(now):
-			return 0, os.ErrDeadlineExceeded
-		}
-		c.waitLocked(now)
-	}
-}
-
-// waitLocked waits until something changes for Read.
-func (c *conn) waitLocked(now time.Time) {
-	wake := c.deadline
-	if len(c.replies) > 0 && (wake.IsZero() || c.replies[0].arrives.Before(wake)) {
-		wake = c.replies[0].arrives
-	}
-	if !wake.IsZero() {
-		defer c.m.after(wake.Sub(now), c.changed.Broadcast).Stop()
-	}
-	c.changed.Wait()
-}
-
 // breakLocked ends the connection for the client. The commands that it has sent still
 // arrive.
 func (c *conn) breakLocked(err error) {
-	if c.broken == nil {
-		c.broken = err
-	}
-	c.replies = nil
+	c.Break(err)
 	c.forgetLocked()
-	c.changed.Broadcast()
 }
 
 // hangUpLocked ends the connection for the master. The replies that it has sent still
 // arrive.
 func (c *conn) hangUpLocked() {
-	if c.broken == nil {
-		c.broken = syscall.ECONNRESET
-	}
+	c.End(syscall.ECONNRESET)
 	c.commands = nil
 	c.forgetLocked()
-	c.changed.Broadcast()
 }
 
 // forgetLocked drops a connection on which nothing can arrive any more.
 func (c *conn) forgetLocked() {
-	if c.broken == nil || len(c.commands) > 0 {
+	if !c.Ended() || len(c.commands) > 0 {
 		return
 	}
 	if i := slices.Index(c.m.conns, c); i >= 0 {
@@ -301,14 +242,6 @@ func (c *conn) Close() error {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	c.breakLocked(net.ErrClosed)
-	return nil
-}
-
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	c.deadline = t
-	c.changed.Broadcast()
 	return nil
 }
 

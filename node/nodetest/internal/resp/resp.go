@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodetest
+// Package resp is the protocol of Redis as a master in memory speaks it: commands in, replies out in RESP2, which
+// clients of RESP3 read as well, and the replies' way to the client.
+//
+// It knows no command, and has no goroutine and no clock but package time's, so it runs in a bubble of
+// testing/synctest. A reply is nil, a number, a string, a [Status], an error, a list or a map of these, a
+// [Subscribed], or [Replies]; one of another type reaches the client as an error that names it.
+package resp
 
 import (
 	"bytes"
@@ -11,14 +17,14 @@ import (
 	"strconv"
 )
 
-// status is a reply such as OK, as against a string.
-type status string
+// Status is a reply such as OK, as against a string.
+type Status string
 
 var errProtocol = errors.New("ERR Protocol error")
 
-// parseCommand takes the first command off in. It returns no words when there is
+// Parse takes the first command off in. It returns no words when there is
 // only a part of one yet.
-func parseCommand(in []byte) (words []string, rest []byte, err error) {
+func Parse(in []byte) (words []string, rest []byte, err error) {
 	n, rest, err := parseCount(in, '*')
 	if n < 0 || err != nil {
 		return nil, in, err
@@ -51,12 +57,12 @@ func parseCount(in []byte, mark byte) (n int, rest []byte, err error) {
 	return n, rest, nil
 }
 
-// appendReply encodes reply in RESP2, which clients of RESP3 read as well.
+// appendReply encodes reply behind b.
 func appendReply(b []byte, reply any) []byte {
 	switch r := reply.(type) {
 	case nil:
 		return append(b, "$-1\r\n"...)
-	case status:
+	case Status:
 		return append(append(append(b, '+'), r...), "\r\n"...)
 	case error:
 		return append(append(append(b, '-'), r.Error()...), "\r\n"...)
@@ -90,24 +96,24 @@ func appendReply(b []byte, reply any) []byte {
 			b = appendReply(appendReply(b, k), r[k])
 		}
 		return b
-	case replies:
+	case Replies:
 		for _, one := range r {
 			b = appendReply(b, one)
 		}
 		return b
-	case subscribed:
-		b = appendReply(appendReply(append(b, "*3\r\n"...), r.kind), r.channel)
-		return appendCount(b, ':', int64(r.count))
+	case Subscribed:
+		b = appendReply(appendReply(append(b, "*3\r\n"...), r.Kind), r.Channel)
+		return appendCount(b, ':', int64(r.Count))
 	}
 	return appendReply(b, fmt.Errorf("ERR nodetest cannot encode a %T", reply))
 }
 
-// replies are several to one command; subscribed is one of those to SUBSCRIBE.
+// Replies are several to one command; Subscribed is one of those to SUBSCRIBE.
 type (
-	replies    []any
-	subscribed struct {
-		kind, channel string
-		count         int
+	Replies    []any
+	Subscribed struct {
+		Kind, Channel string
+		Count         int
 	}
 )
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodetest
+// Package script runs the scripts of a master in memory as Redis does: Lua 5.1 in gopher-lua, with the globals,
+// conversions and errors of Redis 7.
+//
+// It has no data: what redis.call does is a [Call] of who runs the script, in whose goroutine it is called, and whose
+// words are valid until it returns. A script leaves nothing behind for the next one. Scripts may be compiled and run
+// in several goroutines; [Loaded] is guarded by who has it.
+package script
 
 import (
 	"crypto/sha1"
@@ -15,10 +21,12 @@ import (
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/redlock-go/redlock/node/nodetest/internal/resp"
 )
 
-// script is a compiled script.
-type script struct {
+// Script is a compiled script.
+type Script struct {
 	// name is the name of its file in node/lua, or "" for any other text.
 	name  string
 	sha   string
@@ -32,10 +40,10 @@ var scriptName = regexp.MustCompile(`^-- (\w+)\.lua\b`)
 // scripts.
 var compiled sync.Map
 
-// compile compiles text, or returns the script that it compiled before.
-func compile(text string) (*script, error) {
+// Compile compiles text, or returns the script that it compiled before.
+func Compile(text string) (*Script, error) {
 	if s, ok := compiled.Load(text); ok {
-		return s.(*script), nil
+		return s.(*Script), nil
 	}
 	chunk, err := parse.Parse(strings.NewReader(text), "user_script")
 	if err != nil {
@@ -47,7 +55,7 @@ func compile(text string) (*script, error) {
 	}
 	proto.IsVarArg &^= lua.VarArgNeedsArg // otherwise each run allocates a table of no arguments, 3 KB
 	sum := sha1.Sum([]byte(text))
-	s := &script{sha: hex.EncodeToString(sum[:]), proto: proto}
+	s := &Script{sha: hex.EncodeToString(sum[:]), proto: proto}
 	if found := scriptName.FindStringSubmatch(text); found != nil {
 		s.name = found[1]
 	}
@@ -59,7 +67,7 @@ func compile(text string) (*script, error) {
 // redis.call and so on. It runs one script at a time.
 type machine struct {
 	*lua.LState
-	db      *DB // of the running script
+	call    Call // of the running script
 	globals *lua.LTable
 	same    *lua.LFunction // returns its argument
 	args    []string       // of a command, used again for the next
@@ -114,28 +122,31 @@ func newMachine() *machine {
 	return m
 }
 
-// run runs the script on db, as EVAL does, and returns what it replies.
-func (s *script) run(db *DB, keys, argv []string) any {
+// Call is what redis.call does: it runs a command and returns its reply, as package resp has them.
+type Call func(name string, args []string) any
+
+// Run runs the script, as EVAL does, and returns what it replies.
+func (s *Script) Run(call Call, keys, argv []string) any {
 	m := machines.Get().(*machine)
-	m.db = db
+	m.call = call
 	m.globals.RawSetString("KEYS", m.list(keys))
 	m.globals.RawSetString("ARGV", m.list(argv))
 	m.Push(m.NewFunctionFromProto(s.proto))
 	err := m.PCall(0, 1, nil)
 	if err != nil {
-		m.db = nil
+		m.call = nil
 		machines.Put(m)
 		return s.failure(err)
 	}
 	reply := toReply(m.Get(-1))
 	m.Pop(1)
-	m.db = nil
+	m.call = nil
 	machines.Put(m)
 	return reply
 }
 
 // failure is the error that Redis answers when a script ends with err.
-func (s *script) failure(err error) error {
+func (s *Script) failure(err error) error {
 	var raised *lua.ApiError
 	if !errors.As(err, &raised) || raised.Type == lua.ApiErrorPanic {
 		panic(err) // an error of nodetest itself
@@ -175,10 +186,7 @@ func (m *machine) command(raise bool) int {
 	if len(m.args) == 0 {
 		m.RaiseError("Please specify at least one argument for this redis.call() call")
 	}
-	if m.db.calls != nil {
-		m.db.calls(m.args[0])
-	}
-	reply := m.db.call(m.args[0], m.args[1:])
+	reply := m.call(m.args[0], m.args[1:])
 	if err, ok := reply.(error); ok {
 		failed := m.CreateTable(0, 3)
 		failed.RawSetString("err", lua.LString(err.Error()))
@@ -211,7 +219,7 @@ func (m *machine) toLua(reply any) lua.LValue {
 		return lua.LString(r)
 	case int64:
 		return lua.LNumber(r)
-	case status:
+	case resp.Status:
 		t := m.CreateTable(0, 1)
 		t.RawSetString("ok", lua.LString(r))
 		return t
@@ -245,7 +253,7 @@ func toReply(val lua.LValue) any {
 			return errors.New(string(failed))
 		}
 		if done, ok := v.RawGetString("ok").(lua.LString); ok {
-			return status(done)
+			return resp.Status(done)
 		}
 		items := make([]any, 0, v.Len())
 		for i := 1; ; i++ {
