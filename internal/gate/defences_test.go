@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/gate/scan"
 )
 
 // A kind of defences: where their names stand, and the test that takes each away and must notice.
@@ -34,13 +36,13 @@ const (
 )
 
 // tierOf is the command that runs a test first.
-func tierOf(f testFunc) string {
+func tierOf(f scan.Test) string {
 	switch {
-	case f.calls("Soak"):
+	case f.Calls("Soak"):
 		return "make soak"
-	case f.calls("CI", "Java", "Server"):
+	case f.Calls("CI", "Java", "Server"):
 		return ".ci/run"
-	case f.calls("Test", "Docker") || f.tags != "":
+	case f.Calls("Test", "Docker") || f.Tags != "":
 		return "make test"
 	}
 	return "go test ./..."
@@ -49,13 +51,13 @@ func tierOf(f testFunc) string {
 // Each defence that can be taken away stands in the table of docs/internals/testing-this.md, with the first tier that notices and the test.
 func TestDefences_table_asTheCode(t *testing.T) {
 	root := filepath.Join("..", "..")
-	tests, err := scan(root)
+	tests, err := scan.Tests(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var table strings.Builder
 	for _, k := range kinds {
-		i := slices.IndexFunc(tests, func(f testFunc) bool { return f.pkg == k.pkg && f.name == k.test })
+		i := slices.IndexFunc(tests, func(f scan.Test) bool { return f.Pkg == k.pkg && f.Name == k.test })
 		if i < 0 {
 			t.Fatalf("%s has no %s", k.pkg, k.test)
 		}

@@ -45,59 +45,6 @@ func repository(t *testing.T, files map[string]string) {
 	t.Setenv(needs.TierVar, "")
 }
 
-func TestScan_whatTestsSayOfThemselves(t *testing.T) {
-	repository(t, map[string]string{
-		"a/a_test.go": `package a
-import "testing"
-func TestPlain(t *testing.T) {}
-func TestServer(t *testing.T) { needs.EveryServer(t); for range 3 { needs.NoRace(t, "why") } }
-func TestMain(m *testing.M) {}
-func helper(t *testing.T) { needs.InSoak(t) }
-func FuzzA(f *testing.F) {}
-`,
-		"a/testdata/seeds":    "TestServer 17\n",
-		"a/tagged_test.go":    "//go:build mutants\n\npackage a\n\nimport \"testing\"\n\nfunc TestTagged(t *testing.T) {}\n",
-		"a/both_test.go":      "//go:build mutants && unix\n\npackage a\n\nimport \"testing\"\n\nfunc TestBoth(t *testing.T) {}\n",
-		"a/posix_test.go":     "//go:build unix\n\npackage a\n\nimport \"testing\"\n\nfunc TestPosix(t *testing.T) {}\n",
-		"a/far_plan9_test.go": "//go:build !mutants\n\npackage a\n\nimport \"testing\"\n\nfunc TestFar(t *testing.T) {}\n",
-		"b/b.go":              "package b\n\nfunc Start() { needs.Java(nil) }\n",
-		"b/b_test.go":         "package b\n\nimport \"testing\"\n\nfunc TestJava(t *testing.T) {}\n",
-		"own/go.mod":          "module own\n",
-		"own/sub/own_test.go": "package sub\n\nimport \"testing\"\n\nfunc TestOwn(t *testing.T) {}\n",
-	})
-	tests, err := scan(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]testFunc{}
-	for _, f := range tests {
-		found[f.name] = f
-	}
-	if len(found) != 9 {
-		t.Errorf("found %v", tests)
-	}
-	if f := found["TestServer"]; !f.calls("EveryServer") || !f.calls("NoRace") || f.calls("InSoak") || !f.seeds || f.pkg != "./a" || f.module != "." {
-		t.Errorf("TestServer: %+v", f)
-	}
-	if f := found["TestPlain"]; len(f.needs) > 0 || f.seeds || !slices.Contains(f.around, "InSoak") {
-		t.Errorf("TestPlain: %+v", f)
-	}
-	for name, want := range map[string]string{"TestPlain": "", "TestTagged": "mutants", "TestBoth": "mutants", "TestPosix": "", "TestFar": elsewhere} {
-		if f := found[name]; f.tags != want {
-			t.Errorf("%s: %+v", name, f)
-		}
-	}
-	if f := found["TestJava"]; !f.calls("Java") {
-		t.Errorf("TestJava: %+v", f)
-	}
-	if f := found["TestOwn"]; f.module != "own" || f.pkg != "./sub" || f.path() != "./own/sub" || found["TestPlain"].path() != "./a" {
-		t.Errorf("TestOwn: %+v", f)
-	}
-	if got := pattern([]testFunc{found["TestPlain"], found["TestJava"], found["TestPlain"]}); got != "^(TestJava|TestPlain)$" {
-		t.Errorf("pattern %s", got)
-	}
-}
-
 // What tests a package of the root in a module of its own runs with the root; what depends on a server runs with the oldest libraries.
 func TestStages_nestedModules_andOldestLibraries(t *testing.T) {
 	repository(t, map[string]string{

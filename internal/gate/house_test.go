@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -37,7 +38,6 @@ var larger = map[string]string{
 	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
 	"cmd/redlock-bench":                  "four measurements and what they print; pages, comparisons and results are out",
-	"internal/gate":                      "seven commands over one list of tests and one table of results",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
 	"internal/sim":                       "one world with all acts and faults: two halves would need each other's state",
@@ -109,8 +109,8 @@ func TestHouse_everyTestOfCI_isInAStage(t *testing.T) {
 		runs := func(s stage) bool {
 			return slices.ContainsFunc(s.commands, func(c command) bool { return g.runs(c, f, needs.TierCI) })
 		}
-		if f.calls("CI", "Java", "Server", "At") && !f.calls("Soak") && !slices.ContainsFunc(all, runs) {
-			t.Errorf("%s of %s needs the tier of .ci/run, and no stage of that runs it", f.name, f.path())
+		if f.Calls("CI", "Java", "Server", "At") && !f.Calls("Soak") && !slices.ContainsFunc(all, runs) {
+			t.Errorf("%s of %s needs the tier of .ci/run, and no stage of that runs it", f.Name, f.Path())
 		}
 	}
 }
@@ -132,19 +132,19 @@ func TestHouse_everyTest_isInAStage(t *testing.T) {
 	for _, f := range g.tests {
 		tier := needs.TierTest
 		switch {
-		case f.calls("Soak"):
+		case f.Calls("Soak"):
 			tier = needs.TierSoak
-		case f.calls("CI", "Java", "Server"):
+		case f.Calls("CI", "Java", "Server"):
 			tier = needs.TierCI
 		}
-		if root(f) && f.tags != elsewhere && !slices.ContainsFunc(all, func(c command) bool { return g.runs(c, f, tier) }) {
-			t.Errorf("no stage runs %s of %s, with the tags %q in the tier %s or above", f.name, f.path(), f.tags, tier)
+		if root(f) && f.Tags != scan.Elsewhere && !slices.ContainsFunc(all, func(c command) bool { return g.runs(c, f, tier) }) {
+			t.Errorf("no stage runs %s of %s, with the tags %q in the tier %s or above", f.Name, f.Path(), f.Tags, tier)
 		}
 	}
 }
 
 // runs reports whether c runs f in a tier from that one on, and f does not skip there.
-func (g *gate) runs(c command, f testFunc, from needs.Tier) bool {
+func (g *gate) runs(c command, f scan.Test, from needs.Tier) bool {
 	flag := func(name string) (value string) {
 		if i := slices.Index(c.args, name); i >= 0 {
 			value = c.args[i+1]
@@ -156,12 +156,12 @@ func (g *gate) runs(c command, f testFunc, from needs.Tier) bool {
 		tier, err := needs.ParseTier(value)
 		return name == needs.TierVar && err == nil && tier >= from
 	}
-	dir := filepath.Join(g.root, f.module)
+	dir := filepath.Join(g.root, f.Module)
 	return slices.Contains(c.args, "test") && slices.ContainsFunc(c.env, inTier) &&
 		(c.dir == dir || c.dir == "" && dir == g.root) &&
-		(slices.Contains(c.args, f.pkg) || slices.Contains(c.args, "./...")) &&
-		flag("-tags") == f.tags && !(f.calls("NoRace") && slices.Contains(c.args, "-race")) &&
-		regexp.MustCompile(flag("-run")).MatchString(f.name)
+		(slices.Contains(c.args, f.Pkg) || slices.Contains(c.args, "./...")) &&
+		flag("-tags") == f.Tags && !(f.Calls("NoRace") && slices.Contains(c.args, "-race")) &&
+		regexp.MustCompile(flag("-run")).MatchString(f.Name)
 }
 
 // sizesOf adds the functions and structs of a file that are too large to found.

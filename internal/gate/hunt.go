@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
@@ -57,13 +58,13 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 }
 
 // random are the random tests with only in their name or package. Those of a soak take it for themselves: they are left out.
-func (g *gate) random(only string) []testFunc {
-	return pick(g.tests, func(f testFunc) bool {
-		if !f.seeds || f.tags != "" || f.calls("Java") || !strings.Contains(f.name, only) && !strings.Contains(f.pkg, only) {
+func (g *gate) random(only string) []scan.Test {
+	return scan.Pick(g.tests, func(f scan.Test) bool {
+		if !f.Seeds || f.Tags != "" || f.Calls("Java") || !strings.Contains(f.Name, only) && !strings.Contains(f.Pkg, only) {
 			return false
 		}
-		if f.calls("Soak") {
-			g.res.say("left out: %s of %s is for a soak\n", f.name, f.path())
+		if f.Calls("Soak") {
+			g.res.say("left out: %s of %s is for a soak\n", f.Name, f.Path())
 			return false
 		}
 		return true
@@ -71,15 +72,15 @@ func (g *gate) random(only string) []testFunc {
 }
 
 // huntOnce runs a test with a new seed, in the first tier in which it does not skip, and reports whether the seed found a fault.
-func (g *gate) huntOnce(ctx context.Context, f testFunc, unjudged map[string]string) (fault bool, err error) {
+func (g *gate) huntOnce(ctx context.Context, f scan.Test, unjudged map[string]string) (fault bool, err error) {
 	tier := needs.TierTest
-	if f.calls("CI", "Server") {
+	if f.Calls("CI", "Server") {
 		tier = needs.TierCI
 	}
 	seed := rand.Uint64()
 	reds := len(g.res.reds())
 	before, _ := g.res.verdicts("hunt")
-	c := goTest(tier, "-run", "^"+f.name+"$", f.path())
+	c := goTest(tier, "-run", "^"+f.Name+"$", f.Path())
 	c.dir = g.root
 	c.env = append(c.env, replay.SeedVar+"="+strconv.FormatUint(seed, 10))
 	err = g.res.run(ctx, "hunt", c)
@@ -89,7 +90,7 @@ func (g *gate) huntOnce(ctx context.Context, f testFunc, unjudged map[string]str
 	if err != nil {
 		return false, err
 	}
-	name := f.path() + " " + f.name
+	name := f.Path() + " " + f.Name
 	delete(unjudged, name)
 	if after, why := g.res.verdicts("hunt"); after == before {
 		unjudged[name] = why
@@ -99,7 +100,7 @@ func (g *gate) huntOnce(ctx context.Context, f testFunc, unjudged map[string]str
 	}
 	seed = g.res.culprit(seed)
 	g.res.say("\nseed %d: again with\n    %s=%d %s=%s go test -count=1 -run '^%s$' %s\nline for %s/%s:\n    %s %d name the fault here\n\n",
-		seed, replay.SeedVar, seed, needs.TierVar, tier, f.name, f.path(), f.path(), replay.List, f.name, seed)
+		seed, replay.SeedVar, seed, needs.TierVar, tier, f.Name, f.Path(), f.Path(), replay.List, f.Name, seed)
 	g.res.forget()
 	return true, nil
 }

@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -96,7 +97,7 @@ func open(out io.Writer) (*gate, error) {
 	for root := here; ; root = filepath.Dir(root) {
 		text, err := os.ReadFile(filepath.Join(root, "go.mod"))
 		if err == nil && strings.HasPrefix(string(text), "module "+module+"\n") {
-			tests, err := scan(root)
+			tests, err := scan.Tests(root)
 			return &gate{root: root, tests: tests, res: newResults(out)}, err
 		}
 		if root == filepath.Dir(root) {
@@ -123,7 +124,7 @@ func (g *gate) do(ctx context.Context, what string, o options) (green bool, err 
 		return g.soak(ctx, o)
 	case "list":
 		for _, f := range g.tests {
-			g.res.say("%s\t%s\t%s\t%s\tseeds=%v\n", f.pkg, f.name, f.tags, strings.Join(f.needs, ","), f.seeds)
+			g.res.say("%s\t%s\t%s\t%s\tseeds=%v\n", f.Pkg, f.Name, f.Tags, strings.Join(f.Needs, ","), f.Seeds)
 		}
 		return true, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/said"
@@ -55,9 +56,9 @@ var onMasters = []shower{
 }
 
 // source returns the file of a test, which must be there.
-func (s shower) source(t *testing.T, tests []testFunc) string {
+func (s shower) source(t *testing.T, tests []scan.Test) string {
 	t.Helper()
-	if !slices.ContainsFunc(tests, func(f testFunc) bool { return f.pkg == s.pkg && f.name == s.name }) {
+	if !slices.ContainsFunc(tests, func(f scan.Test) bool { return f.Pkg == s.pkg && f.Name == s.name }) {
 		t.Fatalf("%s has no %s", s.pkg, s.name)
 	}
 	source, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(s.file)))
@@ -70,7 +71,7 @@ func (s shower) source(t *testing.T, tests []testFunc) string {
 // Each message of the commands stands in the tables of docs/messages.md, with its remedy and its test. None is long, and none is said twice.
 func TestMessages_table_asTheCode(t *testing.T) {
 	root := filepath.Join("..", "..")
-	tests, err := scan(root)
+	tests, err := scan.Tests(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func shownBy(folder string) (map[string]string, error) {
 			names, f := saidIn(decl), ""
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if !isTest(d) {
+				if !scan.IsTest(d) {
 					continue
 				}
 				f = d.Name.Name

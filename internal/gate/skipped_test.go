@@ -44,11 +44,11 @@ func TestSkips(t *testing.T) { t.Skip("no such thing here") }
 	unjudged := map[string]string{}
 	var names []string
 	for _, f := range g.random("") {
-		names = append(names, f.name)
+		names = append(names, f.Name)
 		fault, err := g.huntOnce(t.Context(), f, unjudged)
 		must(t, err)
-		if fault != (f.name == "TestCI") {
-			t.Errorf("%s: a fault: %v", f.name, fault)
+		if fault != (f.Name == "TestCI") {
+			t.Errorf("%s: a fault: %v", f.Name, fault)
 		}
 	}
 	if !slices.Equal(names, []string{"TestCI", "TestPlain", "TestSkips"}) || !strings.Contains(out.String(), "left out: TestLong of ./a is for a soak\n") {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
@@ -83,13 +84,13 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	chaos("chaos-default-everysec", "default", "everysec")
 	chaos("chaos-default-always", "default", "always")
 	chaos("chaos-all-everysec", "all", "everysec")
-	long := pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags != elsewhere && (f.calls("InSoak", "Soak") || f.seeds && slices.Contains(f.around, "InSoak"))
+	long := scan.Pick(g.tests, func(f scan.Test) bool {
+		return root(f) && f.Tags != scan.Elsewhere && (f.Calls("InSoak", "Soak") || f.Seeds && slices.Contains(f.Around, "InSoak"))
 	})
 	for _, f := range long {
-		c := goTest(needs.TierSoak, append(f.flags(), "-run", "^"+f.name+"$", f.path())...)
+		c := goTest(needs.TierSoak, append(f.Flags(), "-run", "^"+f.Name+"$", f.Path())...)
 		c.args[slices.Index(c.args, timeout)] = "0"
-		name := strings.ReplaceAll(strings.TrimPrefix(f.pkg, "./"), "/", "-") + "-" + strings.TrimPrefix(f.name, "Test")
+		name := strings.ReplaceAll(strings.TrimPrefix(f.Pkg, "./"), "/", "-") + "-" + strings.TrimPrefix(f.Name, "Test")
 		parts = append(parts, part{name, 0.32 / float64(len(long)), c})
 	}
 	targets := g.fuzz(max(budget/400, 5*time.Second).Round(time.Second).String())

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/redlock-go/redlock/internal/gate/scan"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 )
@@ -25,7 +26,7 @@ type stage struct {
 // A gate knows the repository and runs stages of it.
 type gate struct {
 	root  string
-	tests []testFunc
+	tests []scan.Test
 	res   *results
 }
 
@@ -42,11 +43,11 @@ func goTest(tier needs.Tier, args ...string) command {
 }
 
 // selected is goTest for some tests only: none if there are none.
-func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
+func selected(tier needs.Tier, tests []scan.Test, flags ...string) []command {
 	if len(tests) == 0 {
 		return nil
 	}
-	return []command{goTest(tier, append(append(flags, "-run", pattern(tests)), longestFirst(packages(tests))...)...)}
+	return []command{goTest(tier, append(append(flags, "-run", scan.Pattern(tests)), longestFirst(scan.Packages(tests))...)...)}
 }
 
 // nice is c that lets what is about time go first.
@@ -63,7 +64,7 @@ func nice(commands []command) []command {
 	return commands
 }
 
-func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
+func root(f scan.Test) bool { return f.Module == "." && strings.HasPrefix(f.Name, "Test") }
 
 // raced are the flags of tests with the race detector. The Lua interpreter of the masters in memory starts no goroutine, and a script runs with
 // its master's mutex held: what the detector would record of it is a quarter of the time of the simulations. Regular expressions are of the
@@ -97,19 +98,19 @@ func compiled(dir string, flagsAndPackages ...string) command {
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
 	s := stage{"compile", []command{compiled("", slices.Concat(raced, []string{"./..."}, g.halves())...), compiled("", "./...")}}
-	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == "./chaos" }) {
+	if slices.ContainsFunc(g.tests, func(f scan.Test) bool { return root(f) && f.Pkg == "./chaos" }) {
 		s.commands = append(s.commands, compiled("", "-trimpath", mixedIn))
 	}
-	if pkgs := packages(slices.Concat(g.mutants(needs.TierTest), g.mutants(needs.TierCI))); len(pkgs) > 0 {
+	if pkgs := scan.Packages(slices.Concat(g.mutants(needs.TierTest), g.mutants(needs.TierCI))); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
 	return []stage{s}
 }
 
 // mutants are the tests that break the lock on purpose: those of make test, or those that .ci/run has besides.
-func (g *gate) mutants(tier needs.Tier) []testFunc {
-	return pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "mutants" && !f.calls("Soak") && f.calls("CI", "Java", "Server") == (tier == needs.TierCI)
+func (g *gate) mutants(tier needs.Tier) []scan.Test {
+	return scan.Pick(g.tests, func(f scan.Test) bool {
+		return root(f) && f.Tags == "mutants" && !f.Calls("Soak") && f.Calls("CI", "Java", "Server") == (tier == needs.TierCI)
 	})
 }
 
@@ -130,12 +131,12 @@ func seldomCollected(commands []command) []command {
 // testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute, and have what the longest
 // stage leaves: in a shorter one they are the last, and on a busy machine by minutes. To run all at once was tried, and is no faster.
 func (g *gate) testStages() [][]stage {
-	noRace := pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
+	noRace := scan.Pick(g.tests, func(f scan.Test) bool {
+		return root(f) && f.Tags == "" && f.Calls("NoRace") && !f.Calls("CI", "Java", "Server", "Soak")
 	})
 	var patterns []string
 	for _, pkg := range longest {
-		if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == pkg }) {
+		if slices.ContainsFunc(g.tests, func(f scan.Test) bool { return root(f) && f.Pkg == pkg }) {
 			patterns = append(patterns, pkg)
 		}
 	}
@@ -155,8 +156,8 @@ func (g *gate) testStages() [][]stage {
 // modules are the folders of the nested modules.
 func (g *gate) modules() (dirs []string) {
 	for _, f := range g.tests {
-		if f.module != "." && !slices.Contains(dirs, f.module) {
-			dirs = append(dirs, f.module)
+		if f.Module != "." && !slices.Contains(dirs, f.Module) {
+			dirs = append(dirs, f.Module)
 		}
 	}
 	return dirs
@@ -178,9 +179,9 @@ func half(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "in
 // ciStages are what .ci/run has besides make test. What waits for servers most of the time goes first; models, mutants,
 // lint and fuzz have what that leaves.
 func (g *gate) ciStages() ([][]stage, error) {
-	inCI := func(models bool) []testFunc {
-		return pick(g.tests, func(f testFunc) bool {
-			return root(f) && f.tags == "" && f.calls("CI", "Java", "Server") && !f.calls("Soak") && strings.HasPrefix(f.pkg, "./internal/model/") == models
+	inCI := func(models bool) []scan.Test {
+		return scan.Pick(g.tests, func(f scan.Test) bool {
+			return root(f) && f.Tags == "" && f.Calls("CI", "Java", "Server") && !f.Calls("Soak") && strings.HasPrefix(f.Pkg, "./internal/model/") == models
 		})
 	}
 	servers, err := g.serverStage()
@@ -198,8 +199,8 @@ func (g *gate) ciStages() ([][]stage, error) {
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
-	targets := pick(g.tests, func(f testFunc) bool { return strings.HasPrefix(f.name, "Fuzz") })
-	for _, pkg := range packages(targets) { // with what counts coverage in it: nobody else compiles that
+	targets := scan.Pick(g.tests, func(f scan.Test) bool { return strings.HasPrefix(f.Name, "Fuzz") })
+	for _, pkg := range scan.Packages(targets) { // with what counts coverage in it: nobody else compiles that
 		compile.commands = append(compile.commands, command{name: "compile", args: []string{"go", "test", "-c", "-vet=off", "-fuzz", ".", "-o", os.DevNull, pkg}})
 	}
 	fuzz := stage{"fuzz", nice(g.fuzz("1000x"))}
@@ -216,9 +217,9 @@ func (g *gate) ciStages() ([][]stage, error) {
 // found in earlier runs is red.
 func (g *gate) fuzz(each string) (commands []command) {
 	for _, f := range g.tests {
-		if strings.HasPrefix(f.name, "Fuzz") {
-			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each, "-parallel", "2", f.pkg)
-			commands = append(commands, named(c, f.name))
+		if strings.HasPrefix(f.Name, "Fuzz") {
+			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.Name+"$", "-fuzztime", each, "-parallel", "2", f.Pkg)
+			commands = append(commands, named(c, f.Name))
 		}
 	}
 	return commands
@@ -250,8 +251,8 @@ func (c command) on(system, arch string) command {
 // once. A server that is missing is left out, or an error where it is required.
 func (g *gate) serverStage() (stage, error) {
 	s := stage{name: "servers of other versions"}
-	tests := pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "" && f.calls("EveryServer") && !f.calls("Soak", "CI")
+	tests := scan.Pick(g.tests, func(f scan.Test) bool {
+		return root(f) && f.Tags == "" && f.Calls("EveryServer") && !f.Calls("Soak", "CI")
 	})
 	must, err := needs.ParseRequire(os.Getenv(needs.RequireVar))
 	if err != nil {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package scan reads from the sources which tests the repository has, and what each needs. It runs nothing.
+//
+// A test needs what its own body calls of package needs, and what any function outside of test files calls in its
+// package. Names of tests and packages are as go test takes them.
+package scan
 
 import (
 	"fmt"
@@ -18,36 +22,36 @@ import (
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
-// A testFunc is one test function of the repository, and what its source says of it.
-type testFunc struct {
-	module string // the folder of its go.mod, "." for the root
-	pkg    string // its folder as go test takes it in that module, such as ./redlock
-	name   string
-	needs  []string // the functions of package needs that its body calls
-	tags   string   // what -tags must name for its file to be built: nothing, mutants, or elsewhere
-	seeds  bool     // the package's list has a seed for it
-	around []string // the functions of package needs that anything in its folder calls
+// A Test is one test function of the repository, and what its source says of it.
+type Test struct {
+	Module string // the folder of its go.mod, "." for the root
+	Pkg    string // its folder as go test takes it in that module, such as ./redlock
+	Name   string
+	Needs  []string // the functions of package needs that its body calls
+	Tags   string   // what -tags must name for its file to be built: nothing, mutants, or Elsewhere
+	Seeds  bool     // the package's list has a seed for it
+	Around []string // the functions of package needs that anything in its folder calls
 }
 
-// calls reports whether the test calls one of these functions of package needs.
-func (f testFunc) calls(names ...string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.needs, n) })
+// Calls reports whether the test calls one of these functions of package needs.
+func (f Test) Calls(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.Needs, n) })
 }
 
-// flags are those with which go test builds the test's file.
-func (f testFunc) flags() []string {
-	if f.tags == "" {
+// Flags are those with which go test builds the test's file.
+func (f Test) Flags() []string {
+	if f.Tags == "" {
 		return nil
 	}
-	return []string{"-tags", f.tags}
+	return []string{"-tags", f.Tags}
 }
 
-// path is the package as go test takes it in the root, also where it is of a nested module.
-func (f testFunc) path() string { return "./" + path.Join(f.module, f.pkg) }
+// Path is the package as go test takes it in the root, also where it is of a nested module.
+func (f Test) Path() string { return "./" + path.Join(f.Module, f.Pkg) }
 
-// scan reads every test file below root. Fuzz tests are among the functions.
-func scan(root string) ([]testFunc, error) {
-	var found []testFunc
+// Tests reads every test file below root. Fuzz tests are among the functions.
+func Tests(root string) ([]Test, error) {
+	var found []Test
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -62,7 +66,7 @@ func scan(root string) ([]testFunc, error) {
 	return found, err
 }
 
-func scanFolder(root, folder string) ([]testFunc, error) {
+func scanFolder(root, folder string) ([]Test, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil || len(files) == 0 {
 		return nil, err
@@ -72,7 +76,7 @@ func scanFolder(root, folder string) ([]testFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []testFunc
+	var found []Test
 	var around, shared []string // what its functions need; helpers outside of test files need, and so every test does
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -92,8 +96,8 @@ func scanFolder(root, folder string) ([]testFunc, error) {
 			switch {
 			case !strings.HasSuffix(file, "_test.go"):
 				shared = append(shared, needsOf(f.Body)...)
-			case isTest(f):
-				found = append(found, testFunc{module: module, pkg: "./" + filepath.ToSlash(rel), name: f.Name.Name, needs: needsOf(f.Body), tags: tags})
+			case IsTest(f):
+				found = append(found, Test{Module: module, Pkg: "./" + filepath.ToSlash(rel), Name: f.Name.Name, Needs: needsOf(f.Body), Tags: tags})
 			}
 		}
 	}
@@ -103,10 +107,10 @@ func scanFolder(root, folder string) ([]testFunc, error) {
 	}
 	for i := range found {
 		if folder != filepath.Join(root, "internal", "needs") {
-			found[i].needs = append(found[i].needs, shared...)
+			found[i].Needs = append(found[i].Needs, shared...)
 		}
-		found[i].around = around
-		found[i].seeds = slices.ContainsFunc(lines, func(l replay.Line) bool { return l.Test == found[i].name })
+		found[i].Around = around
+		found[i].Seeds = slices.ContainsFunc(lines, func(l replay.Line) bool { return l.Test == found[i].Name })
 	}
 	return found, nil
 }
@@ -122,7 +126,8 @@ func moduleOf(root, folder string) string {
 	return "."
 }
 
-func isTest(f *ast.FuncDecl) bool {
+// IsTest reports whether f is a test function of its file.
+func IsTest(f *ast.FuncDecl) bool {
 	name := f.Name.Name
 	return f.Recv == nil && len(f.Type.Params.List) == 1 && name != "TestMain" &&
 		(strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz"))
@@ -145,8 +150,8 @@ func needsOf(body ast.Node) (names []string) {
 	return names
 }
 
-// elsewhere stands for the tags of a file that is not built on this system, whatever they are.
-const elsewhere = "of another system"
+// Elsewhere stands for the tags of a file that is not built on this system, whatever they are.
+const Elsewhere = "of another system"
 
 // tagsOf returns what -tags must name for a file to be built. As the go command, it goes by the file's name and by its build constraint.
 func tagsOf(folder, file string) (string, error) {
@@ -157,7 +162,7 @@ func tagsOf(folder, file string) (string, error) {
 			return tags, err
 		}
 	}
-	return elsewhere, nil
+	return Elsewhere, nil
 }
 
 func seedsOf(folder string) ([]replay.Line, error) {
@@ -175,26 +180,26 @@ func seedsOf(folder string) ([]replay.Line, error) {
 	return lines, nil
 }
 
-// pick returns the tests that want keeps.
-func pick(tests []testFunc, want func(testFunc) bool) []testFunc {
-	return slices.DeleteFunc(slices.Clone(tests), func(f testFunc) bool { return !want(f) })
+// Pick returns the tests that want keeps.
+func Pick(tests []Test, want func(Test) bool) []Test {
+	return slices.DeleteFunc(slices.Clone(tests), func(f Test) bool { return !want(f) })
 }
 
-// packages returns the packages of tests, each once, sorted.
-func packages(tests []testFunc) []string {
+// Packages returns the packages of tests, each once, sorted.
+func Packages(tests []Test) []string {
 	var pkgs []string
 	for _, f := range tests {
-		pkgs = append(pkgs, f.pkg)
+		pkgs = append(pkgs, f.Pkg)
 	}
 	slices.Sort(pkgs)
 	return slices.Compact(pkgs)
 }
 
-// pattern matches the names of tests, and no others.
-func pattern(tests []testFunc) string {
+// Pattern matches the names of tests, and no others.
+func Pattern(tests []Test) string {
 	var names []string
 	for _, f := range tests {
-		names = append(names, f.name)
+		names = append(names, f.Name)
 	}
 	slices.Sort(names)
 	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
