@@ -237,3 +237,28 @@ func TestSim_lateAnswers_behindMastersThatRecover_areTold(t *testing.T) {
 		_ = lease.Unlock(t.Context())
 	})
 }
+
+// The time of a caller that waits through an outage is over, and the next one gets the turn. What is counted as an outage is told as one: answers
+// that came behind a round do not make it ErrHeld, for which a Lock without a maximum wait goes on waiting.
+func TestSim_lateAnswers_outageStaysUnreachable(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client(redlock.WithNodeTimeout(50*time.Millisecond))
+		mustLock(t, a.Mutex("x"))
+		_, _ = b.Mutex("y").TryLock(t.Context())
+		for _, way := range b.Ways {
+			way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{ReplyDelay: 60 * time.Millisecond} })
+		}
+		for end := 1300 * time.Millisecond; end < 1500*time.Millisecond; end += 7 * time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), end)
+			go func() { _, _ = b.Mutex("x", redlock.WithOutageTimeout(time.Minute)).Lock(ctx) }()
+			synctest.Wait()
+			_, err := b.Mutex("x").Lock(t.Context())
+			cancel()
+			if !errors.Is(err, redlock.ErrUnreachable) {
+				t.Errorf("behind a caller whose time is over after %v: %v", end, err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -3,6 +3,7 @@
 package wait
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"time"
@@ -40,10 +41,11 @@ type contender struct {
 	// last is the last round of any caller in the line. The round of a caller whose time is
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone; unless they have been silent for long.
-	last error
-	late func() error  // [Failed.Late] of last, while its round is open
-	call *quorum.Call  // of the round under way, or of the open one
-	trip time.Duration // how long the masters took to answer the last round
+	last  error
+	late  func() error  // [Failed.Late] of last, while its round is open
+	heard error         // last with the late answers, for texts: the machine has counted last, and a caller fails for that
+	call  *quorum.Call  // of the round under way, or of the open one
+	trip  time.Duration // how long the masters took to answer the last round
 }
 
 // nextLocked tells the machine what happened, and does what it says. It returns what is left to do for the caller whose turn it is.
@@ -134,14 +136,21 @@ func (ct *contender) close() *attempt.Attempt {
 	}
 	ct.open = nil
 	open.Call.End()
+	ct.settleLast()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.lastLocked()
-	ct.late = nil
 	if ct.call == open.Call {
 		ct.call = nil
 	}
 	return open
+}
+
+// settleLast takes the late answers of the open round, whose call is about to be another's, for the last time.
+func (ct *contender) settleLast() {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.lastLocked()
+	ct.late = nil
 }
 
 // giveUp gives back what the open round has.
@@ -209,14 +218,21 @@ func (ct *contender) setLast(failed *Failed) {
 		(failed.Deaf || !ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout())) { // many short rounds make a long one
 		return
 	}
-	ct.last, ct.late = failed.Err, failed.Late
+	ct.last, ct.late, ct.heard = failed.Err, failed.Late, nil
 }
 
-// lastRound is the error of the last round that gave no lease, or nil.
+// lastRound is the error of the last round that gave no lease, or nil, to tell what the caller waited for.
 func (ct *contender) lastRound() error {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	return ct.lastLocked()
+}
+
+// decided is the error of the last round as it was decided.
+func (ct *contender) decided() error {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	return ct.last
 }
 
 // lastLocked is lastRound with the answers that have come since the round was decided: a quorum decides it, and the others are not silent. The lines
@@ -224,10 +240,10 @@ func (ct *contender) lastRound() error {
 func (ct *contender) lastLocked() error {
 	if ct.late != nil {
 		if err := ct.late(); err != nil {
-			ct.last = err
+			ct.heard = err
 		}
 	}
-	return ct.last
+	return cmp.Or(ct.heard, ct.last)
 }
 
 // outage returns the error of the last round if no quorum has answered for longer than the
@@ -305,7 +321,7 @@ func (ct *contender) timeout() { ct.next(waiting.Event{Kind: waiting.Timer}) }
 func (ct *contender) granted() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.last, ct.late, ct.call = nil, nil, nil
+	ct.last, ct.late, ct.heard, ct.call = nil, nil, nil, nil
 }
 
 // use has messages and wakes go to q, the call of the contender's next round. The timer of the round before is over.

@@ -152,7 +152,7 @@ func (ct *contender) tryRound(ctx context.Context, call *Caller) (won bool, err 
 	}
 	ct.setLast(&failed)
 	if ct.refused(call, &failed) == waiting.Fail {
-		return false, ct.lastRound()
+		return false, ct.decided()
 	}
 	return false, nil
 }
@@ -177,6 +177,7 @@ func (w *Lines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender) err
 // takeOpen takes the lock with the open round, which has won while the caller slept. It says whether the caller has it.
 func (ct *contender) takeOpen(call *Caller) bool {
 	open := ct.open
+	ct.settleLast() // if the lock is lost again at once, the call may be another's before granted
 	open.Retime()
 	if _, won := call.Face.Win(open, counting.Won); !won {
 		open.Call.End()
