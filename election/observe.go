@@ -39,7 +39,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err := e.check(ctx); err != nil {
 		return Leader{}, err
 	}
-	v := newView(time.Now(), e.jitter)
+	v := newView(e.jitter)
 	for {
 		s := e.look(ctx)
 		if ctx.Err() != nil {
@@ -61,7 +61,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // leads then follows.
 //
 // The error is nil, or one of those of [Election.Leader]: [ErrNoLeader] between two leaders, and
-// redlock.ErrUnreachable when the masters have not told for so long that the leader's votes may have ended, or for a second while nobody leads.
+// redlock.ErrUnreachable when the masters have not told for a second, and for so long that the leader's votes may have ended.
 // After ErrConfig, ErrRefused and ErrClosed the iteration ends. It ends without an error when ctx ends.
 //
 // A new leader, and one that resigns or returns when its client is shut down, are told by a message. A leader that died is noticed when its
@@ -75,7 +75,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		}
 		changed, stop := inside.Observe(e.client, e.Name())
 		defer stop()
-		v := newView(time.Now(), e.jitter)
+		v := newView(e.jitter)
 		for ctx.Err() == nil {
 			s := e.look(ctx)
 			if ctx.Err() != nil {
@@ -154,46 +154,60 @@ const (
 // time.
 type view struct {
 	shown *sight // nil before the first
-	// until is how long what is shown stands although the masters do not tell: as long as the votes
-	// that were seen may last. If nobody leads it is zero until they do not tell, and then settle later.
+	// until is how long a leader that is shown stands although the masters do not tell: as long as the votes
+	// that were seen may last. It is zero if nobody leads.
 	until time.Time
-	early time.Time     // since when a holder has announced nothing; zero: it has
-	pause time.Duration // the last pause while the answer was not clear
+	// unclear is since when the masters do not tell; zero: they do. One look that fails may be one slow master's, and is looked at
+	// again for settle: while a leader leads, the next look is when the votes would have ended, so until is over then.
+	unclear time.Time
+	early   time.Time     // since when a holder has announced nothing; zero: it has
+	pause   time.Duration // the last pause while the answer was not clear
 	// jitter is a random time of at most d.
 	jitter func(d time.Duration) time.Duration
 }
 
-func newView(now time.Time, jitter func(time.Duration) time.Duration) *view {
-	return &view{until: now.Add(settle), jitter: jitter}
+func newView(jitter func(time.Duration) time.Duration) *view {
+	return &view{jitter: jitter}
 }
 
 // next takes what a look found. It says whether that is shown now, and how long to wait until the
 // next look if nobody tells of a change.
 func (v *view) next(s sight, now time.Time) (show bool, pause time.Duration) {
+	var end time.Time // of the time for which an answer that is not clear is looked at again
 	switch {
 	case s.err == nil:
-		v.until, v.early, v.pause = now.Add(s.left), time.Time{}, 0
+		v.until, v.unclear, v.early, v.pause = now.Add(s.left), time.Time{}, time.Time{}, 0
 		return v.show(s), max(s.left, pauseMin) + v.jitter(s.left/50+pauseMin)
 	case errors.Is(s.err, ErrNoLeader) && !s.early:
-		v.until, v.early, v.pause = time.Time{}, time.Time{}, 0
+		v.until, v.unclear, v.early, v.pause = time.Time{}, time.Time{}, time.Time{}, 0
 		return v.show(s), idle - v.jitter(idle/5)
 	case s.early:
-		if v.early.IsZero() {
+		if v.unclear = (time.Time{}); v.early.IsZero() {
 			v.early, v.pause = now, 0
 		}
-		if now.Sub(v.early) >= settle {
+		if end = v.early.Add(settle); !now.Before(end) {
 			v.until = time.Time{}
 			return v.show(s), max(min(s.left, idle), pauseMin) + v.jitter(pauseMin)
 		}
 	case final(s.err):
 		show = v.show(s)
-	case v.until.IsZero(): // the first such answer: it may be one slow master's, and is looked at again
-		v.until = now.Add(settle)
-	case now.After(v.until):
-		show = v.show(s)
+	default:
+		if v.unclear.IsZero() {
+			v.unclear = now
+		}
+		if end = v.unclear.Add(settle); v.until.After(end) {
+			end = v.until
+		}
+		if now.After(end) {
+			show = v.show(s)
+		}
 	}
 	v.pause = min(max(2*v.pause, pauseMin), pauseMax)
-	return show, v.pause - v.jitter(v.pause/2)
+	pause = v.pause - v.jitter(v.pause/2)
+	if left := end.Sub(now); left >= 0 {
+		pause = min(pause, left+1) // right behind the end, so that it is shown then
+	}
+	return show, pause
 }
 
 // show says whether s differs from what is shown, and keeps it.
