@@ -6,7 +6,8 @@
 //
 //   - A caller gets a [Lease] when it holds every member. Each member has the guarantees of its
 //     own lease (package redlock), and the whole has no others.
-//   - A call that fails releases every member that it took.
+//   - A call that fails releases every member that it took, but for one that redlock.Client.Close ends: what it had until then stays for its TTL, as leases
+//     do. redlock.Client.Shutdown gives it back.
 //   - Callers that hold nothing else never deadlock, in whatever order each of them names its members.
 //     All processes wait for members in one order, which masters and name decide. A caller that waits
 //     for a member has taken only members that come before it in that order.
@@ -186,7 +187,7 @@ const pauseMax = 4 * time.Millisecond
 // Two callers that hold locks already, as one that enters a member again does, can wait for each other for as long as their contexts live: see
 // the package. Bound the wait then.
 //
-// The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
+// The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing; after ErrClosed see the package.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ type RoundError struct {
 	votes   map[string]int
 	silent  int           // masters that did not answer, and are not known to recover
 	hurried bool          // the round had too little time to hear the masters, because the caller's was nearly over, or over
-	waited  time.Duration // how long it waited for them, if so
+	waited  time.Duration // how long it waited for those that were silent to its end, if there are any
 	cut     bool          // the caller's time was over before the round was
 }
 
@@ -168,7 +168,7 @@ func (e *RoundError) Error() string {
 	n := e.Granted + e.Held + e.Refused + e.Unknown
 	fmt.Fprintf(&b, "%v: %q: %d of %d masters granted it, %d hold it for another, %d refused, %d did not answer; quorum is %d",
 		e.kind, e.Name, e.Granted, n, e.Held, e.Refused, e.Unknown, e.Quorum)
-	if e.hurried && e.Unknown > 0 {
+	if e.hurried && e.Unknown > 0 && e.waited > 0 {
 		fmt.Fprintf(&b, "; the caller's time left them %v to answer", e.waited.Round(100*time.Microsecond))
 	}
 	if e.Owner != "" {
@@ -237,6 +237,9 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	if e.kind != ErrRecovering {
 		e.ofOneKind()
 	}
+	if e.kind == ErrUnreachable {
+		e.nameSilent(c, replies)
+	}
 	if e.kind == ErrHeld || e.kind == ErrRecovering {
 		e.RetryAfter = counting.FreeAfter(replies, waits, c.masters.Need)
 	}
@@ -260,6 +263,15 @@ func (e *RoundError) ofOneKind() {
 		var wait *masters.MayNotVote
 		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.Final {
 			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: wait.Minor()}
+		}
+	}
+}
+
+// nameSilent names the masters that were asked and have said nothing.
+func (e *RoundError) nameSilent(c *Client, replies []protocol.Reply) {
+	for i := range replies {
+		if r := &replies[i]; r.Outcome == protocol.Unknown && r.Err == nil {
+			e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.masters.Nodes[i].Name(), Err: errs.ErrNoAnswer})
 		}
 	}
 }

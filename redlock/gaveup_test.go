@@ -5,12 +5,14 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -259,6 +261,82 @@ func TestSim_lateAnswers_outageStaysUnreachable(t *testing.T) {
 				t.Errorf("behind a caller whose time is over after %v: %v", end, err)
 			}
 			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Masters that hang are named, and the node.Error of each is in the chain. Those that are down say so at once: they were not left too little time.
+func TestUnreachable_namesEachMaster(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client()
+		hang := func(fault nodetest.Fault) {
+			for _, way := range a.Ways {
+				way.SetFault(func(nodetest.Command) nodetest.Fault { return fault })
+			}
+		}
+		named := func(what string, err error) {
+			t.Helper()
+			var on *node.Error
+			wantErr(t, err, redlock.ErrUnreachable)
+			if !errors.As(err, &on) {
+				t.Errorf("%s: no node.Error in %v", what, err)
+			}
+			for _, m := range c.masters {
+				wantText(t, err, m.Name()+": ")
+			}
+		}
+		hang(nodetest.Fault{ReplyDelay: 10 * time.Second})
+		_, err := a.Mutex("x").TryLock(t.Context())
+		named("masters hang", err)
+		time.Sleep(time.Minute)
+		hang(nodetest.Fault{})
+		time.Sleep(time.Minute)
+		for _, m := range c.masters {
+			m.Crash()
+		}
+		time.Sleep(time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 8*time.Millisecond)
+		defer cancel()
+		_, err = a.Mutex("x").TryLock(short)
+		named("masters are down", err)
+		if strings.Contains(err.Error(), "time left them") {
+			t.Error(err)
+		}
+		for _, m := range c.masters {
+			m.Restart()
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A client that waits for very many locks runs the rounds of further ones elsewhere. A lock that is free there is had without a wait.
+func TestSim_freeLockBesideManyWaiters_doesNotWait(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		const many = 200
+		waited := make(map[string]bool)
+		a, b := c.client(), c.client(redlock.WithObserver(&event.Observer{
+			Acquired: func(_ context.Context, e event.Acquire) {
+				if strings.HasPrefix(e.Lock, "free") { // one call at a time
+					waited[e.Lock] = e.Waited
+				}
+			},
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range many {
+			name := fmt.Sprint("held", i)
+			mustLock(t, a.Mutex(name))
+			go func() { _, _ = b.Mutex(name).Lock(ctx) }()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			name := fmt.Sprint("free", i)
+			noErr(t, mustLock(t, b.Mutex(name)).Unlock(t.Context()))
+			if is, told := waited[name]; is || !told {
+				t.Errorf("%s: waited %v, told %v", name, is, told)
+			}
 		}
 	})
 }

@@ -227,11 +227,10 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	}
 }
 
-// Lock waits until it has the lock or ctx ends, or for the maximum wait ([WithMaxWait]). Its errors are TryLock's, but for
-// ErrHeld and ErrRecovering, which it waits out unless the maximum wait ends. When ctx ends, errors.As finds the last round
-// in the error, as a *RoundError: who has the lock. When no
-// quorum of masters has answered for as long as [WithOutageTimeout] says, 1 s by default, it
-// returns ErrUnreachable.
+// Lock waits until it has the lock or ctx ends, for the maximum wait ([WithMaxWait]) at most, and through outages of a
+// second: when no quorum of masters has answered for as long as [WithOutageTimeout] says, it returns ErrUnreachable. Its errors are
+// TryLock's, but for ErrHeld and ErrRecovering, which it waits out unless the maximum wait ends. When ctx ends, errors.As finds the
+// last round in the error, as a *RoundError: who has the lock.
 //
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with

@@ -137,7 +137,9 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 	err.cut = r.Ctx.Err() != nil
 	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.TTL) &&
 		r.Timeout < max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip())
-	err.waited = c.clock.Elapsed() - r.Start
+	if _, _, silent := b.Sets(); silent != 0 { // who is down says so at once, however little time there is
+		err.waited = c.clock.Elapsed() - r.Start
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@
 package redlock_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,5 +90,27 @@ func TestLost_handedAndProcessStoodStill_saysSo(t *testing.T) {
 		err = lease.Err()
 		wantIs(t, err, redlock.ErrLost)
 		wantText(t, err, "this process stood still for 1")
+	})
+}
+
+// A process that was held up for a tenth of the TTL, while the masters refused each extend, hears of both.
+func TestLost_refusedAndProcessStoodStill_saysBoth(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		clk := &stoppable{Clock: clock.Monotonic()}
+		var nodes []node.Node
+		for _, m := range c.masters {
+			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+		}
+		b, err := redlock.New(t.Context(), nodes, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff(), redlock.WithTTL(20*time.Second))
+		noErr(t, err)
+		defer b.Close()
+		lease := mustLock(t, b.Mutex("x"))
+		for _, m := range c.masters {
+			m.RefuseWrites(errNoReplicas)
+		}
+		time.Sleep(15 * time.Second)
+		clk.stood.Add(int64(2100 * time.Millisecond))
+		<-lease.Context().Done()
+		wantText(t, context.Cause(lease.Context()), "NOREPLICAS", "this process stood still for 2.1s")
 	})
 }

@@ -24,8 +24,8 @@ import (
 // under the lease must stop before the voucher is given away. When Transfer returns a voucher
 // the lease is over.
 //
-// The voucher is a text of ASCII letters, digits, '.', '-' and '_', of 150 to 200 bytes for each master. Keep it as secret
-// as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
+// The voucher is a text of ASCII letters, digits, '.', '-' and '_', of 120 to 200 bytes for each master, and
+// four thirds of the length of the lock's name and namespace. Keep it as secret as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
 // the TTL, counted from the call of Transfer, less the drift. If nobody uses it the lock is free after that.
 //
 // Only the lease of a Mutex that is not re-entered at the moment can be handed off. Other leases give an [ErrConfig], and go on. A vote that was put back on a master which

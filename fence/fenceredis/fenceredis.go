@@ -60,7 +60,7 @@ func FenceKey(key string) (string, error) {
 // accepted, a smaller one refused with a *fence.StaleError. Presenting twice does no harm. After any other error the token may have
 // been remembered: present it again, or give up. Any goroutine may call.
 func Present(ctx context.Context, c redis.Scripter, key string, token int64) error {
-	fenceKey, err := prepare(c, key, token)
+	fenceKey, err := prepare(ctx, c, key, token)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func Present(ctx context.Context, c redis.Scripter, key string, token int64) err
 // the command may have run, and a client that retries may run it twice. For a command where that matters, such as INCRBY, give Do a client with
 // MaxRetries -1 (docs/safety.md A16). Any goroutine may call.
 func Do(ctx context.Context, c redis.Scripter, key string, token int64, command string, args ...any) (any, error) {
-	fenceKey, err := prepare(c, key, token)
+	fenceKey, err := prepare(ctx, c, key, token)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,10 @@ func Set(ctx context.Context, c redis.Scripter, key string, token int64, value a
 	return err
 }
 
-func prepare(c redis.Scripter, key string, token int64) (fenceKey string, err error) {
+func prepare(ctx context.Context, c redis.Scripter, key string, token int64) (fenceKey string, err error) {
+	if ctx == nil {
+		return "", errors.New("fenceredis: nil context")
+	}
 	if v := reflect.ValueOf(c); c == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "", errors.New("fenceredis: nil client: pass the client of the master that holds the key")
 	}

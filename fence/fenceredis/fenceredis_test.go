@@ -3,6 +3,7 @@
 package fenceredis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -175,6 +176,10 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 				t.Errorf("want %q, got %v", want, got)
 			}
 		}
+	}
+	var none context.Context
+	if err := Present(none, c, "account", 5); err == nil || !strings.Contains(err.Error(), "nil context") {
+		t.Error(err)
 	}
 }
 

@@ -117,7 +117,7 @@ func numbered(statement string) string {
 //
 // The row stays locked until tx ends. After an error roll tx back; nothing is left behind.
 func (f *Fence) Present(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
-	if err := f.validate(tx, resource, token); err != nil {
+	if err := f.validate(ctx, tx, resource, token); err != nil {
 		return err
 	}
 	seen, err := f.apply(ctx, tx, f.raise, resource, token)
@@ -136,7 +136,7 @@ func (f *Fence) Present(ctx context.Context, tx *sql.Tx, resource string, token 
 // locked until tx ends, so the verdict holds for all of them. A larger token gives a *fence.StaleError; a token never presented,
 // or a row gone missing, an error that is fence.ErrNotPresented. After an error roll tx back; Check itself changes nothing.
 func (f *Fence) Check(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
-	if err := f.validate(tx, resource, token); err != nil {
+	if err := f.validate(ctx, tx, resource, token); err != nil {
 		return err
 	}
 	seen, err := f.apply(ctx, tx, f.confirm, resource, token)
@@ -159,11 +159,13 @@ func (f *Fence) apply(ctx context.Context, tx *sql.Tx, update, resource string, 
 	return seen, err
 }
 
-func (f *Fence) validate(tx *sql.Tx, resource string, token int64) error {
-	if f == nil || f.raise == "" {
+func (f *Fence) validate(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
+	switch {
+	case f == nil || f.raise == "":
 		return errors.New("fencesql: Fence was not made by New")
-	}
-	if tx == nil {
+	case ctx == nil:
+		return errors.New("fencesql: nil context")
+	case tx == nil:
 		return errors.New("fencesql: nil transaction: begin one, present the token in it, then read")
 	}
 	return fence.Validate(resource, token)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 )
@@ -30,11 +31,18 @@ func program() {
 		f()
 		fmt.Println("half a second later")
 	}
+	seen := make(chan os.Signal, 3)
+	signal.Notify(seen, syscall.SIGTERM, syscall.SIGINT)
 	ctx, stop := Context(context.Background())
 	fmt.Println("watches")
 	<-ctx.Done()
 	stop() // as a command that ends does
 	fmt.Println("interrupted")
+	for range cap(seen) {
+		<-seen
+	}
+	signal.Stop(seen)
+	fmt.Println("saw three signals")
 	select {}
 }
 
@@ -65,6 +73,7 @@ func TestContext_secondSignal_ignoredAtFirstAndFatalLater(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		must(t, p.Process.Signal(sig))
 	}
+	says("saw three signals") // kill returns before a thread of the program has taken the signal
 	_, err = in.Write([]byte("\n"))
 	must(t, err)
 	says("half a second later")

@@ -203,6 +203,10 @@ func TestPresent_badInput_namedInTheError(t *testing.T) {
 			}
 		}
 	}
+	var none context.Context
+	if err := f.Present(none, tx, "account", 5); err == nil || !strings.Contains(err.Error(), "nil context") {
+		t.Error(err)
+	}
 	var rows int
 	must(t, tx.QueryRow("SELECT COUNT(*) FROM redlock_fence").Scan(&rows))
 	if rows != 0 {

@@ -157,8 +157,10 @@ func (h *Hold) expireLocked(now time.Duration) {
 		text, end = fmt.Sprintf("%s: it reached its maximum hold of %v", text, h.Terms.MaxHold), event.EndNotRenewed
 	case why != "":
 		text += ": " + why
-	case stood >= ttl/10:
+	case stood >= ttl/10 && h.extends.err == nil:
 		text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
+	case stood >= ttl/10:
+		text += fmt.Sprintf(": %v; this process stood still for %v", h.extends.err, stood.Round(time.Millisecond))
 	case h.extends.err != nil:
 		text += ": " + h.extends.err.Error()
 	}

@@ -32,7 +32,7 @@ func (w *Lines) Lock(ctx context.Context, call *Caller) (err error) {
 		mine = true
 		won, err = ct.round(ctx, call)
 		next = ct.wake
-	} else {
+	} else if next != readyTurn { // else its first round says whether it waits
 		ct.waits(ctx, call)
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
