@@ -23,6 +23,7 @@ import (
 func TestFailover_lostWithoutRecovery_keptWithIt(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Test(t) // mostly waits
+	t.Parallel()
 	for _, d := range []cluster.Driver{cluster.Process, cluster.Docker} {
 		t.Run(string(d), func(t *testing.T) {
 			if d == cluster.Docker {

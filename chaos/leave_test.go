@@ -61,6 +61,7 @@ func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Redis(t)
 	needs.Test(t)
+	t.Parallel() // mostly waits
 	codes := map[string]int{"panics": exitDoomed, "panics elsewhere": 2, "killed": -1, "interrupted": exitDoomed}
 	for driver, ends := range map[cluster.Driver][]string{
 		cluster.Process: {"panics", "panics elsewhere", "killed", "interrupted"},
@@ -68,48 +69,53 @@ func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
 	} {
 		for _, end := range ends {
 			t.Run(string(driver)+" "+end, func(t *testing.T) {
-				code := codes[end]
 				if driver == cluster.Docker {
 					needs.Docker(t)
 					needs.Program(t, "docker")
 				}
-				dir := t.TempDir()
-				var stderr bytes.Buffer
-				cmd := exec.CommandContext(t.Context(), os.Args[0])
-				cmd.Env = append(os.Environ(), doomedVar+"="+string(driver)+","+end, "TMPDIR="+dir)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-				cmd.Stderr = &stderr
-				out, err := cmd.StdoutPipe()
-				if err == nil {
-					err = cmd.Start()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				lines := bufio.NewReader(out)
-				if line, err := lines.ReadString('\n'); line != "running\n" {
-					t.Errorf("the child says %q, %v", line, err)
-				}
-				switch end {
-				case "killed":
-					_ = cmd.Process.Kill()
-				case "interrupted":
-					_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as a terminal does it: to all of the group
-				}
-				_, _ = io.Copy(io.Discard, lines)
-				_ = cmd.Wait() // until its reaper has ended too, which has the same standard error
-				if got := cmd.ProcessState.ExitCode(); got != code {
-					t.Errorf("exit code %d, want %d: %s", got, code, &stderr)
-				}
-				gone(t, "files", func() []string { return filesIn(dir) })
-				gone(t, "processes", func() []string { return processesWith("TMPDIR=" + dir) })
-				if driver == cluster.Docker {
-					gone(t, "containers", func() []string { return labelled("ps", "-a", cmd.Process.Pid) })
-					gone(t, "networks", func() []string { return labelled("network", "ls", cmd.Process.Pid) })
-					gone(t, "images", func() []string { return labelled("images", "-a", cmd.Process.Pid) })
-				}
+				// An engine that has not answered for seconds is none to the child: that is all that a stall excuses.
+				stall.Try(t, time.Second, func(try testing.TB) { endsBadly(t, try, driver, end, codes[end]) })
 			})
 		}
+	}
+}
+
+func endsBadly(t *testing.T, try testing.TB, driver cluster.Driver, end string, code int) {
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), doomedVar+"="+string(driver)+","+end, "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	if line != "running\n" {
+		try.Errorf("the child says %q, %v", line, err)
+	}
+	switch end {
+	case "killed":
+		_ = cmd.Process.Kill()
+	case "interrupted":
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as a terminal does it: to all of the group
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	_ = cmd.Wait() // until its reaper has ended too, which has the same standard error
+	if got := cmd.ProcessState.ExitCode(); got != code && !try.Failed() {
+		t.Errorf("exit code %d, want %d: %s", got, code, &stderr)
+	}
+	gone(t, "files", func() []string { return filesIn(dir) })
+	gone(t, "processes", func() []string { return processesWith("TMPDIR=" + dir) })
+	if driver == cluster.Docker {
+		gone(t, "containers", func() []string { return labelled("ps", "-a", cmd.Process.Pid) })
+		gone(t, "networks", func() []string { return labelled("network", "ls", cmd.Process.Pid) })
+		gone(t, "images", func() []string { return labelled("images", "-a", cmd.Process.Pid) })
 	}
 }
 

@@ -264,6 +264,7 @@ func TestOperator_reconfigureKilledAtEachWrite_keepsPromises(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Test(t)
 	needs.Redis(t)
+	t.Parallel()
 	o, a, b, lists := masters(t)
 	o.process("init "+a+" "+b, 0)
 	underUsers(t, lists, func(func() int64) {
@@ -287,6 +288,7 @@ func TestOperator_reconfigureKilledAtEachWrite_keepsPromises(t *testing.T) {
 func TestOperator_cancelKilledAtEachWrite_keepsPromises(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Redis(t)
+	t.Parallel()
 	o, a, b, lists := masters(t)
 	old := &office{t, o.links[:3]}
 	o.process("init "+a+" "+b, 0)
@@ -311,6 +313,7 @@ func TestOperator_cancelKilledAtEachWrite_keepsPromises(t *testing.T) {
 func TestOperator_initKilledAtEachWrite_keepsPromises(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Redis(t)
+	t.Parallel()
 	for n, killed := int64(1), true; killed; n++ {
 		o, a, b, lists := masters(t)
 		underUsers(t, lists[:1], func(granted func() int64) {
