@@ -120,6 +120,7 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 // statistic of the lock: in 16 runs beside 20 busy processes Jain's index was 1.0000 each time. Below 0.99 one of two clients has lost 4 of 32 turns.
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	needs.Test(t)
+	needs.Redis(t)
 	needs.NoRace(t, "compares what locks cost, which the race detector multiplies")
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}

@@ -527,6 +527,7 @@ func memory() (heap, stack int64) {
 func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
 	needs.NoRace(t, "measures memory; TestLock_oneOnEachOfManyLocks_leavesNothing runs with it")
 	needs.Test(t)
+	needs.Redis(t)
 	crowd(t, 10_000, quorumtest.Scale(300, 10_000), func(int) string { return "lock" })
 }
 

@@ -109,7 +109,7 @@ func TestOnly_commands(t *testing.T) {
 		want string
 	}{
 		{goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./redlock", "./..."), "-timeout 20m -race -parallel 1 -run ^TestA$ m/a"},
-		{goTest(needs.TierTest, "-p", "1", "-tags", "mutants", "-run", "^(TestA|TestB)$", "./a", "./b").nice(), "-timeout 20m -tags mutants -parallel 1 -run ^TestA$ m/a"},
+		{nice([]command{goTest(needs.TierTest, "-p", "1", "-tags", "mutants", "-run", "^(TestA|TestB)$", "./a", "./b")})[0], "-timeout 20m -tags mutants -parallel 1 -run ^TestA$ m/a"},
 	} {
 		got := test.c.only("m/a", "TestA")
 		if part := test.c.only("m/a", "TestA/1/a.b"); part.args[len(part.args)-2] != `^TestA$/^1$/^a\.b$` {

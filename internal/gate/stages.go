@@ -50,16 +50,10 @@ func selected(tier needs.Tier, tests []scan.Test, flags ...string) []command {
 	return []command{goTest(tier, append(append(flags, "-run", scan.Pattern(tests)), longestFirst(scan.Packages(tests))...)...)}
 }
 
-// nice is c that lets what is about time go first.
-func (c command) nice() command {
-	c.args = append([]string{"nice"}, c.args...)
-	return c
-}
-
-// nice are the commands, each nice.
+// nice are the commands, each of which lets what is about time go first.
 func nice(commands []command) []command {
 	for i := range commands {
-		commands[i] = commands[i].nice()
+		commands[i].args = append([]string{"nice"}, commands[i].args...)
 	}
 	return commands
 }
@@ -128,28 +122,26 @@ func seldomCollected(commands []command) []command {
 	return commands
 }
 
-// testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute, and have what the longest
-// stage leaves: in a shorter one they are the last, and on a busy machine by minutes. To run all at once was tried, and is no faster.
+// testStages are those of make test. What needs servers is about time: it waits much, and has the machine for itself. What only computes has what that
+// leaves, until the end: in groups one after the other, each had processors without work at its end. To run all at once was tried, and is no faster.
 func (g *gate) testStages() [][]stage {
-	noRace := scan.Pick(g.tests, func(f scan.Test) bool {
-		return root(f) && f.Tags == "" && f.Calls("NoRace") && !f.Calls("CI", "Java", "Server", "Soak")
-	})
-	var patterns []string
-	for _, pkg := range longest {
-		if slices.ContainsFunc(g.tests, func(f scan.Test) bool { return root(f) && f.Pkg == pkg }) {
-			patterns = append(patterns, pkg)
-		}
+	noRace := func(servers bool) []scan.Test {
+		return scan.Pick(g.tests, func(f scan.Test) bool {
+			return root(f) && f.Tags == "" && f.Calls("NoRace") && !f.Calls("CI", "Java", "Server", "Soak") && f.Calls("Redis", "EveryServer", "Cluster") == servers
+		})
 	}
-	patterns = append(patterns, "./...")
+	patterns := slices.DeleteFunc(slices.Clone(longest), func(pkg string) bool {
+		return !slices.ContainsFunc(g.tests, func(f scan.Test) bool { return root(f) && f.Pkg == pkg })
+	})
 	// Many of these wait for servers and for time-outs most of the time.
-	race := goTest(needs.TierTest, slices.Concat(raced, []string{"-p", "3", "-parallel", "4"}, patterns, g.halves())...)
+	waits := []string{"-p", "3", "-parallel", "4"}
+	race := goTest(needs.TierTest, slices.Concat(raced, waits, patterns, []string{"./..."}, g.halves())...)
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
 		g.compile(),
-		{{"with the race detector", seldomCollected([]command{race})}, {"mutants", g.broken(needs.TierTest)}},
-		// One of three waits for its masters most of the time: ./chaos.
-		{{"without it", seldomCollected(selected(needs.TierTest, noRace, "-p", "3"))}},
+		{{"with the race detector, then without", seldomCollected(append([]command{race}, selected(needs.TierTest, noRace(true), waits...)...))},
+			{"mutants, and what computes", append(seldomCollected(nice(selected(needs.TierTest, noRace(false)))), g.broken(needs.TierTest)...)}},
 	}
 }
 
@@ -203,12 +195,10 @@ func (g *gate) ciStages() ([][]stage, error) {
 	for _, pkg := range scan.Packages(targets) { // with what counts coverage in it: nobody else compiles that
 		compile.commands = append(compile.commands, command{name: "compile", args: []string{"go", "test", "-c", "-vet=off", "-fuzz", ".", "-o", os.DevNull, pkg}})
 	}
-	fuzz := stage{"fuzz", nice(g.fuzz("1000x"))}
-	models := stage{"models", seldomCollected(nice(selected(needs.TierCI, inCI(true))))}
 	return [][]stage{
 		{compile},
-		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, models,
-			{"mutants", g.broken(needs.TierCI)}, {"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules, fuzz},
+		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, {"models", seldomCollected(nice(selected(needs.TierCI, inCI(true))))},
+			{"mutants", g.broken(needs.TierCI)}, {"lint", nice([]command{{name: "lint", args: []string{"make", "lint"}}})}, modules, {"fuzz", nice(g.fuzz("1000x"))}},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
 	}, nil
 }
