@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,23 +81,30 @@ func longestFirst(pkgs []string) []string {
 	return pkgs
 }
 
-// mixedIn is what ./chaos builds of an earlier commit, in a folder of its own: without paths in it, so that only what changed since is compiled again.
-const mixedIn = "./chaos/workload"
-
 // compiled compiles packages as go test with these flags will, and leaves the linking to it. What was compiled before costs seconds.
 func compiled(dir string, flagsAndPackages ...string) command {
 	return command{name: "compile", dir: dir, args: append([]string{"go", "list", "-test", "-deps", "-export", "-f", `{{""}}`}, flagsAndPackages...)}
+}
+
+// builds are what tests of make test build by themselves, by their package. ./chaos builds an earlier commit in a folder of its own: without paths in
+// it, so that only what changed since is compiled again.
+var builds = map[string]command{
+	"./chaos":         compiled("", "-trimpath", "./chaos/workload"),
+	"./chaos/mutants": {name: "compile", args: []string{"go", "build", "-tags", "mutants", "-o", os.DevNull, "./cmd/redlock-bench"}},
+	"./cmd/redlock":   command{name: "compile", args: []string{"go", "build", "-trimpath", "-o", os.DevNull, "./cmd/redlock"}}.on(runtime.GOOS, runtime.GOARCH),
 }
 
 // compile is the group before all others: a test that is about time and runs beside a compiler is red by chance. On a machine that has
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
 	s := stage{"compile", []command{compiled("", slices.Concat(raced, []string{"./..."}, g.halves())...), compiled("", "./...")}}
-	if slices.ContainsFunc(g.tests, func(f scan.Test) bool { return root(f) && f.Pkg == "./chaos" }) {
-		s.commands = append(s.commands, compiled("", "-trimpath", mixedIn))
-	}
 	if pkgs := scan.Packages(slices.Concat(g.mutants(needs.TierTest), g.mutants(needs.TierCI))); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
+	}
+	for _, pkg := range scan.Packages(scan.Pick(g.tests, root)) {
+		if c, ok := builds[pkg]; ok {
+			s.commands = append(s.commands, c)
+		}
 	}
 	return []stage{s}
 }
@@ -181,19 +189,17 @@ func (g *gate) ciStages() ([][]stage, error) {
 		return nil, err
 	}
 	modules, compile := stage{name: "nested modules"}, stage{"compile", []command{compiled("", "./...").oldest(),
-		command{name: "compile", args: []string{"go", "build", "-o", os.DevNull, "./cmd/redlock"}}.on("windows", "amd64"), compiled("", platform386...).on("linux", "386")}}
-	for _, dir := range g.modules() {
-		if half(dir) {
-			continue
-		}
+		command{name: "compile", args: []string{"go", "build", "-o", os.DevNull, "./cmd/redlock"}}.on("windows", "amd64"), compiled("", platform386...).on("linux", "386"),
+		compiled("", "-tags", "mutants", "./chaos/chaoscli", "./node/..."), // lint looks at these
+		named(goTest(needs.TierCI, "-run", "^TestOrder_simulations", "./internal/lockorder", "-compile"), "compile")}}
+	for _, dir := range slices.DeleteFunc(g.modules(), half) {
 		compile.commands = append(compile.commands, compiled(filepath.Join(g.root, dir), "./..."))
 		c := goTest(needs.TierCI, "-p", "1", "./...")
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
-	targets := scan.Pick(g.tests, func(f scan.Test) bool { return strings.HasPrefix(f.Name, "Fuzz") })
-	for _, pkg := range scan.Packages(targets) { // with what counts coverage in it: nobody else compiles that
-		compile.commands = append(compile.commands, command{name: "compile", args: []string{"go", "test", "-c", "-vet=off", "-fuzz", ".", "-o", os.DevNull, pkg}})
+	for _, pkg := range scan.Packages(scan.Pick(g.tests, func(f scan.Test) bool { return strings.HasPrefix(f.Name, "Fuzz") })) { // with what counts coverage in it: nobody else compiles that
+		compile.commands = append(compile.commands, command{name: "compile", args: []string{"go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-fuzz", ".", "-o", os.DevNull, pkg}})
 	}
 	return [][]stage{
 		{compile},
@@ -208,8 +214,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 func (g *gate) fuzz(each string) (commands []command) {
 	for _, f := range g.tests {
 		if strings.HasPrefix(f.Name, "Fuzz") {
-			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.Name+"$", "-fuzztime", each, "-parallel", "2", f.Pkg)
-			commands = append(commands, named(c, f.Name))
+			commands = append(commands, named(goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.Name+"$", "-fuzztime", each, "-parallel", "2", f.Pkg), f.Name))
 		}
 	}
 	return commands

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,9 @@ import (
 
 // run are the tests that are run with recording mutexes: those on masters in memory, which wait for nothing.
 var run = []string{"-run", "^Test(TryLock|Lease|Unlock|Inspect|Observe|Extend|ForceUnlock|Reenter|Sim_(extend|handed|lateAnswers))", "./redlock", "./election"}
+
+// The gate compiles what the test on simulations runs before any test: to compile is five times the work of the run.
+var compile = flag.Bool("compile", false, "do not run the simulations, only compile them")
 
 // order is the written order: what may be taken while a mutex is held, by the row of each.
 type order map[string][]string
@@ -112,6 +116,12 @@ func TestOrder_simulations_takeInTheWrittenOrder(t *testing.T) {
 	needs.NoRace(t, "it builds the lock anew, and looks at an order that the race detector does not change")
 	root := repository(t)
 	file, _ := overlay(t, root)
+	if *compile {
+		if out, err := recording(t, root, "", "list", "-test", "-deps", "-export", "-f", `{{""}}`, "-overlay="+file, "./redlock", "./election").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	o, seen := written(t, root), record(t, root, file, run...)
 	for edge, stack := range seen {
 		if !o.allows(edge[0], edge[1]) {
@@ -131,9 +141,7 @@ func TestOrder_simulations_takeInTheWrittenOrder(t *testing.T) {
 func record(t *testing.T, root, overlay string, args ...string) map[[2]string]string {
 	t.Helper()
 	edges := filepath.Join(t.TempDir(), "edges")
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-overlay=" + overlay}, args...)...)
-	// Without redis-server in PATH the tests on real servers skip, which are about time.
-	cmd.Dir, cmd.Env = root, append(os.Environ(), lockorder.FileVar+"="+edges, "PATH="+filepath.Dir(cmd.Path), "CGO_ENABLED=0", needs.RequireVar+"=", needs.TierVar+"=", stall.TriesVar+"=")
+	cmd := recording(t, root, edges, append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-overlay=" + overlay}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil { // what it took may say why
 		t.Errorf("%v: %v\n%s", cmd.Args, err, out)
 	}
@@ -155,6 +163,14 @@ func record(t *testing.T, root, overlay string, args ...string) map[[2]string]st
 		t.Fatal(err)
 	}
 	return seen
+}
+
+// recording is a call of go whose tests write to the file edges.
+func recording(t *testing.T, root, edges string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	// Without redis-server in PATH the tests on real servers skip, which are about time.
+	cmd.Dir, cmd.Env = root, append(os.Environ(), lockorder.FileVar+"="+edges, "PATH="+filepath.Dir(cmd.Path), "CGO_ENABLED=0", needs.RequireVar+"=", needs.TierVar+"=", stall.TriesVar+"=")
+	return cmd
 }
 
 func repository(t *testing.T) string {
