@@ -28,6 +28,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/redlock"
@@ -57,7 +58,7 @@ type Config struct {
 	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s. See LongestMaxTTL
 	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s. Fewer are a violation of effort
 	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute. Likewise
-	Min         *check.Minimums     // what the run must have done; default see Minimums
+	Min         *judge.Minimums     // what the run must have done; default see Minimums
 	Replay      string              // the command that repeats the run, for the record
 	Out         io.Writer           // receives a few lines about Docker, the servers and an interruption; nil discards them
 	Progress    func(Progress)      // called a few times a second, from one goroutine; may be nil
@@ -94,8 +95,8 @@ func (c Config) Has() nemesis.Have {
 
 // Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, a
 // reader if there are any, and one strike of each nemesis. A client of the user's need not have tokens and readers.
-func Minimums(c Config) check.Minimums {
-	m := check.Minimums{Acquisitions: int(c.Duration.Seconds() * 10), Contended: 10, Faults: map[string]int{}}
+func Minimums(c Config) judge.Minimums {
+	m := judge.Minimums{Acquisitions: int(c.Duration.Seconds() * 10), Contended: 10, Faults: map[string]int{}}
 	if c.Client == "" {
 		m.Tokens = m.Acquisitions
 		if len(c.Workloads) == 0 || slices.Contains(c.Workloads, workload.RW) {
@@ -161,7 +162,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 // judge checks what was recorded, as chaos check does it, and reports it.
 func (r *run) judge(ctx context.Context, h history.Source) (*Result, error) {
-	checks, tally, err := check.Judge(ctx, h, check.Expected(h.Run(), time.Minute), check.ChapterOps)
+	checks, tally, err := judge.Run(ctx, h, judge.Expected(h.Run(), time.Minute), judge.ChapterOps)
 	if err != nil && r.dir != "" && ctx.Err() == nil {
 		return nil, r.keepUnread(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
@@ -132,7 +133,7 @@ func (e *failover) judge() (*FailoverResult, *history.History, []check.Result, e
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	checks := []check.Result{check.Assumptions(h), check.Exclusion(h), check.Tokens(h)}
+	checks := []check.Result{check.Whole(safety.Assumptions(), h), check.Whole(safety.Exclusion(), h), check.Whole(safety.Tokens(), h)}
 	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum"),
 		SingleRecovering: count(h, checks, "single-recovering"), QuorumForgetful: count(h, checks, "quorum-forgetful")}
 	for i := range checks {

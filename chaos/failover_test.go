@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -55,7 +56,7 @@ func lostWithoutRecovery(t *testing.T, try testing.TB, d cluster.Driver) {
 	}
 	want := FailoverResult{Single: FailoverCount{2, 1}, QuorumForgetful: FailoverCount{2, 1},
 		SingleRecovering: FailoverCount{2, 0}, Quorum: FailoverCount{2, 0}}
-	if *res != want || !res.Shown() || !check.Passed(checks) {
+	if *res != want || !res.Shown() || !judge.Passed(checks) {
 		try.Errorf("got %+v, want %+v: %+v", *res, want, checks)
 	}
 }
@@ -96,7 +97,7 @@ func TestFailover_brokeOff_overlapSeenIsTold(t *testing.T) {
 			}
 		}
 		res, h, checks, err := e.brokeOff(broke)
-		if !errors.Is(err, broke) || (res != nil) != broken || (h != nil) != broken || broken && check.Passed(checks) {
+		if !errors.Is(err, broke) || (res != nil) != broken || (h != nil) != broken || broken && judge.Passed(checks) {
 			t.Fatalf("%s: %+v, %+v, %v", lock, res, checks, err)
 		}
 		if broken && (res.Held() || res.Quorum.Overlaps != 1) {

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -194,7 +194,7 @@ func TestRun_twoAtOnce_doNotMeet(t *testing.T) {
 			wg.Go(func() {
 				res, err := Run(t.Context(), Config{
 					Driver: cluster.Process, Masters: 3, Clients: 2, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "kill-minority,partition", cluster.None),
-					Min: &check.Minimums{Acquisitions: 10}, Report: func(o Outcome) error {
+					Min: &judge.Minimums{Acquisitions: 10}, Report: func(o Outcome) error {
 						h, err := history.Load(o.History)
 						if err != nil {
 							return err

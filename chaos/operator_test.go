@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -251,7 +252,7 @@ func underUsers(t *testing.T, lists [][]string, f func(granted func() int64)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []check.Result{check.Assumptions(h), check.Exclusion(h), check.Tokens(h)} {
+	for _, r := range []check.Result{check.Whole(safety.Assumptions(), h), check.Whole(safety.Exclusion(), h), check.Whole(safety.Tokens(), h)} {
 		t.Logf("%s: %s", r.ID, r.Summary)
 		if r.Verdict != check.Ok {
 			t.Errorf("%s %s: %s", r.ID, r.Verdict, r.Summary)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/digest"
+	"github.com/redlock-go/redlock/chaos/check/safety"
+	"github.com/redlock-go/redlock/chaos/judge"
 )
 
 // Result has the figures of a run. Its JSON is what redlock-bench chaos --json prints.
@@ -46,7 +49,7 @@ type Impact struct {
 	Availability float64 `json:"availability"`              // share of the tenths of a second under it in which a client was granted a lock
 	Recovery     float64 `json:"recovery_ms,omitempty"`     // from the end of a fault to the next grant: the median; 0 if there was none
 	Longest      float64 `json:"recovery_max_ms,omitempty"` // the same: the longest
-	Masters      float64 `json:"masters_back_ms,omitempty"` // see check.Cost.Masters
+	Masters      float64 `json:"masters_back_ms,omitempty"` // see digest.Cost.Masters
 
 	// Service is the share of the quarters of a second under it in which the harness was granted a lock that nobody else wants, of those in
 	// which a quorum of masters was healthy. ServiceOf is how many these are.
@@ -71,7 +74,7 @@ func (r *Result) TooLittle() bool {
 	return slices.ContainsFunc(r.Violations, effort) && !slices.ContainsFunc(r.Violations, func(v Violation) bool { return !effort(v) && !v.undecided })
 }
 
-func newResult(t *check.Tally, checks []check.Result, r *run) *Result {
+func newResult(t *judge.Tally, checks []check.Result, r *run) *Result {
 	res := Summarize(t, checks)
 	if r.cfg.Driver != Sim {
 		res.Duration = r.lasted.Seconds()
@@ -80,12 +83,12 @@ func newResult(t *check.Tally, checks []check.Result, r *run) *Result {
 }
 
 // Summarize returns the Result of a recorded history. Its duration is from the beginning of the first fault to the end of the last.
-func Summarize(t *check.Tally, checks []check.Result) *Result {
+func Summarize(t *judge.Tally, checks []check.Result) *Result {
 	h := t.Digest
-	availability, lasted := check.GrantedShare(h)
+	availability, lasted := digest.GrantedShare(h)
 	res := &Result{
 		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
-		Duration: lasted.Seconds(), Availability: availability, Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
+		Duration: lasted.Seconds(), Availability: availability, Recovery: ms(digest.Recovery(h)), Nemeses: map[string]Impact{},
 		Acquisitions: t.Acquisitions, UnderFaults: t.UnderFaults, Unfenced: lost(t.Unfenced), Fenced: lost(t.Fenced),
 	}
 	for _, f := range h.Faults {
@@ -93,9 +96,9 @@ func Summarize(t *check.Tally, checks []check.Result) *Result {
 			res.Faults[f.Nemesis]++
 		}
 	}
-	services, _ := check.Services(h)
-	for name, c := range check.Costs(h) {
-		var s check.Service
+	services, _ := digest.Services(h)
+	for name, c := range digest.Costs(h) {
+		var s digest.Service
 		if services[name] != nil {
 			s = *services[name]
 		}
@@ -148,7 +151,7 @@ func violations(checks []check.Result) []Violation {
 }
 
 // lost returns the share of acknowledged updates that were lost; nil if there were none.
-func lost(u check.Updates) *float64 {
+func lost(u safety.Updates) *float64 {
 	if u.Written == 0 {
 		return nil
 	}

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
@@ -93,8 +93,8 @@ func heldOnce(t testing.TB, cfg Config) *Result {
 	for _, v := range res.Violations {
 		t.Errorf("%s: %s", v.Checker, v.Detail)
 	}
-	if checks := out.Checks; len(checks) != 16 || res.Held() != check.Passed(checks) {
-		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), check.Passed(checks), res.Held())
+	if checks := out.Checks; len(checks) != 16 || res.Held() != judge.Passed(checks) {
+		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), judge.Passed(checks), res.Held())
 	}
 	nothingLeft(t)
 	return res
@@ -261,7 +261,7 @@ func TestRun_leastFaultsMissed_effort(t *testing.T) {
 			}
 			h, err := history.Read("again", &file)
 			if err == nil {
-				again = check.Effort(h, check.Minimums{}).Summary
+				again = judge.Effort(h, judge.Minimums{}).Summary
 			}
 			return err
 		},
@@ -371,7 +371,7 @@ func TestRun_tooLittle_fails(t *testing.T) {
 	needs.Redis(t)
 	stall.Try(t, 200*time.Millisecond, func(try testing.TB) {
 		res, err := Run(t.Context(), Config{
-			Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 4, Min: &check.Minimums{Acquisitions: 1e6},
+			Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 4, Min: &judge.Minimums{Acquisitions: 1e6},
 		})
 		if err != nil {
 			t.Fatal(err)

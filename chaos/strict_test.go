@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 )
 
 // sameFromFile writes the history of a run, reads it again, and judges it as chaos check does. The violations must be those of the run.
@@ -24,7 +24,7 @@ func sameFromFile(t testing.TB, o Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, tally, err := check.Judge(t.Context(), history.Whole(h), check.Expected(h, time.Minute), check.ChapterOps)
+	checks, tally, err := judge.Run(t.Context(), history.Whole(h), judge.Expected(h, time.Minute), judge.ChapterOps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func sameFromFile(t testing.TB, o Outcome) {
 func TestRun_didTooLittle_fileFailsToo(t *testing.T) {
 	var out Outcome
 	cfg := Config{
-		Driver: Sim, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "partition", ""), Min: &check.Minimums{Acquisitions: 1_000_000},
+		Driver: Sim, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "partition", ""), Min: &judge.Minimums{Acquisitions: 1_000_000},
 		Report: func(o Outcome) error { out = o; return nil },
 	}
 	res, err := Run(t.Context(), cfg)

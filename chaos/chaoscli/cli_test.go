@@ -275,7 +275,7 @@ func read(t *testing.T, path string) []byte {
 // What is no history, or not all of one, or more than one, is not judged as if it were.
 func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
-	const good = "../check/testdata/effort_ok_enough.jsonl"
+	const good = "../judge/testdata/effort_ok_enough.jsonl"
 	whole, err := filepath.Abs(good)
 	if err != nil {
 		t.Fatal(err)

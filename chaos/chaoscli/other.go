@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/report"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -54,7 +55,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 // endFailover writes and prints what the experiment found, and returns how the command ends. Besides what the experiment counts, tokens are promised, and a history
 // that can be true. err is why the experiment broke off.
 func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.History, checks []check.Result, err error) error {
-	held := res.Held() && check.Passed(checks)
+	held := res.Held() && judge.Passed(checks)
 	if !held {
 		out.nameMissing("redlock-chaos-failover")
 	}
@@ -124,11 +125,11 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 			return err
 		}
 		defer out.close()
-		expect := check.Expected(run, timeout)
+		expect := judge.Expected(run, timeout)
 		if heal > 0 {
 			expect.Heal = heal
 		}
-		checks, tally, err := check.Judge(ctx, h, expect, check.ChapterOps)
+		checks, tally, err := judge.Run(ctx, h, expect, judge.ChapterOps)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -142,7 +143,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 				fmt.Fprint(c.out, verdict(r))
 			}
 		}
-		return c.end(check.Passed(checks), err)
+		return c.end(judge.Passed(checks), err)
 	}
 }
 

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check has the checkers, which judge the history of a chaos run. Each checker answers one question; docs/chaos.md lists them. All
-// runs them all, and Passed says whether the run kept its promises.
+// Package check says what a checker is: what it is given, what it answers, and how it reads a history. Each checker answers one question about a
+// chaos run; docs/chaos.md lists them. Those of safety, of the digest and of conduct are packages below this one, and chaos/judge runs them all.
 //
-// The checkers exclusion and tokens are exact, in O(n log n): their verdict is Ok if and only if the recorded operations contain no
-// violation. A checker cannot judge what no client recorded. So the checker effort fails a run that did too little, and if the checker
-// assumptions finds a history that cannot be true, no other checker judges it.
+// A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide, or saw nothing that it could have judged. What a run
+// gives no checker to judge, its history says (history.Header.Idle).
 //
-// A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide, or saw nothing that it could have judged. A run with a
-// promised checker that is Unknown has not passed. What a run gives no checker to judge, its history says (history.Header.Idle).
+// What several checkers read of a history is here, so that they mean the same by it: who claimed a lock from when to when (Claims), when
+// exclusion was suspended (Suspension), how late the timers of a process were (Lags), and when no quorum was healthy (WithoutQuorum).
 //
-// A history may be too long for the memory. Judge therefore judges it in chapters, and finds what judging the whole finds. See Chapters, and
-// the interface checker for what this asks of a checker.
+// A history may be too long for the memory, and is then judged in chapters. The interface Checker says what this asks of a checker.
 package check
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
 )
@@ -38,7 +33,7 @@ type Result struct {
 	ID       string // the name of the checker, such as "exclusion"
 	Question string // what the checker asks, in plain words
 	Verdict  Verdict
-	Promised bool   // the run fails unless Verdict is Ok; set by All
+	Promised bool   // the run fails unless Verdict is Ok; set by judge.Run
 	Summary  string // the answer in one sentence
 
 	// Observed is how many observations the verdict rests on. If it is 0 the verdict is not Ok: a checker that saw nothing found nothing.
@@ -71,66 +66,8 @@ type Figure struct {
 	Value float64
 }
 
-// Expect is what the run promises, and what it must have done.
-type Expect struct {
-	X bool // exclusion is promised
-	T bool // tokens are promised: tokens, fenced-register and counters count; linearizable counts if X and T are set
-
-	Heal    time.Duration // healed: how long after the last fault a lock may be unavailable
-	Timeout time.Duration // linearizable: after this time in one chapter the verdict is Unknown; must be positive
-	Min     Minimums      // effort: what the run must have done
-}
-
-// Expected returns what the header of h says that the run promises. Without an Expect in the header there are no Minimums, and Heal is 10 s.
-func Expected(h *history.History, timeout time.Duration) Expect {
-	p := h.Header.Promises
-	e := Expect{X: p.Exclusion, T: p.Tokens, Heal: 10 * time.Second, Timeout: timeout}
-	if more := h.Header.Expect; more != nil {
-		e.Heal, e.Min = more.Heal, more.Min
-	}
-	return e
-}
-
-// All runs every checker on a history in memory. See Judge.
-func All(h *history.History, e Expect) []Result {
-	rs, _, _ := Judge(context.Background(), history.Whole(h), e, max(1, len(h.Ops))) // a history in memory can be read
-	return rs
-}
-
-// promises reports whether the verdict of a checker counts. The records that some checkers need are newer than some histories: a history
-// without an Expect in its header need not have them. That a checker is idle excuses tokens, registers and counters from having seen something, and
-// not what was found in them.
-func (e Expect) promises(h history.Header, r Result) bool {
-	idle := slices.Contains(h.Idle, r.ID)
-	switch r.ID {
-	case "exclusion":
-		return e.X
-	case "tokens", "fenced-register", "counters":
-		return e.T && (!idle || r.Verdict == Illegal)
-	case "linearizable":
-		return e.X && e.T
-	case "unfenced-register":
-		return false
-	case "left-behind", "signals", "resources", "refusals":
-		return !idle && (h.Expect != nil || r.Observed > 0)
-	case "availability", "queue-order": // a busy machine, or a run without a quiet moment, is no fault of the lock
-		return !idle && r.Observed > 0
-	}
-	return true
-}
-
-// Passed reports whether every promise was kept: there are results, and each promised one is Ok.
-func Passed(rs []Result) bool {
-	for _, r := range rs {
-		if r.Promised && r.Verdict != Ok {
-			return false
-		}
-	}
-	return len(rs) > 0
-}
-
-// conclude sets the verdict from the violations. The summary is held if there are none, and otherwise their number and the first.
-func (r Result) conclude(held string) Result {
+// Conclude sets the verdict from the violations. The summary is held if there are none, and otherwise their number and the first.
+func (r Result) Conclude(held string) Result {
 	r.Verdict, r.Summary = Ok, held
 	if n := len(r.Violations) + r.More; n > 0 {
 		r.Verdict, r.Summary = Illegal, fmt.Sprintf("%d found; the first: %s", n, r.Violations[0].Text)
@@ -138,18 +75,18 @@ func (r Result) conclude(held string) Result {
 	return r
 }
 
-// observed is conclude for a verdict that rests on n observations. If there are none the verdict is Unknown.
-func (r Result) observed(held string, n int) Result {
+// ConcludeFrom is Conclude for a verdict that rests on n observations. If there are none the verdict is Unknown.
+func (r Result) ConcludeFrom(held string, n int) Result {
 	r.Observed = n
-	r = r.conclude(held)
+	r = r.Conclude(held)
 	if r.Verdict == Ok && n == 0 {
 		r.Verdict, r.Summary = Unknown, "Nothing was there to be judged."
 	}
 	return r
 }
 
-// name describes an operation in texts. It says enough to find the line of the operation in the history.
-func name(op history.Op) string {
+// Name describes an operation in texts. It says enough to find the line of the operation in the history.
+func Name(op history.Op) string {
 	s := fmt.Sprintf("%s of %q by %s", op.Kind, op.Lock, op.Client)
 	if op.Holder != "" {
 		s += " (holder " + op.Holder + ")"

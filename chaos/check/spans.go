@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// span is the time [from, to).
-type span struct{ from, to int64 }
+// Span is the time [from, to).
+type Span struct{ From, To int64 }
 
-// spans is a part of a run's time. Invariant: its spans are disjoint and in order. See union.
-type spans []span
+// Spans is a part of a run's time. Invariant: its spans are disjoint and in order. See Union.
+type Spans []Span
 
-// union returns the time of all spans: joined where they overlap or touch. It sorts all.
-func union(all []span) (joined spans) {
-	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+// Union returns the time of all spans: joined where they overlap or touch. It sorts all.
+func Union(all []Span) (joined Spans) {
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	for _, s := range all {
-		if n := len(joined); n > 0 && s.from <= joined[n-1].to {
-			joined[n-1].to = max(joined[n-1].to, s.to)
+		if n := len(joined); n > 0 && s.From <= joined[n-1].To {
+			joined[n-1].To = max(joined[n-1].To, s.To)
 		} else {
 			joined = append(joined, s)
 		}
@@ -28,66 +28,66 @@ func union(all []span) (joined spans) {
 }
 
 // within returns how much of run the spans cover.
-func (ss spans) within(run span) (d time.Duration) {
+func (ss Spans) within(run Span) (d time.Duration) {
 	for _, s := range ss {
-		d += time.Duration(max(0, min(s.to, run.to)-max(s.from, run.from)))
+		d += time.Duration(max(0, min(s.To, run.To)-max(s.From, run.From)))
 	}
 	return d
 }
 
-// numbers returns how many whole numbers are in the spans, and how many of those given.
-func (ss spans) numbers(given []int64) (all, of int) {
+// Numbers returns how many whole numbers are in the spans, and how many of those given.
+func (ss Spans) Numbers(given []int64) (all, of int) {
 	for _, s := range ss {
-		all += int(s.to - s.from)
+		all += int(s.To - s.From)
 	}
 	for _, n := range given {
-		if ss.meets(n, n) {
+		if ss.Meets(n, n) {
 			of++
 		}
 	}
 	return all, of
 }
 
-// without returns what the other spans do not cover.
-func (ss spans) without(other spans) (rest spans) {
+// Without returns what the other spans do not cover.
+func (ss Spans) Without(other Spans) (rest Spans) {
 	for _, s := range ss {
-		for s.from < s.to {
-			o, ok := other.after(s.from)
-			if !ok || o.from >= s.to {
+		for s.From < s.To {
+			o, ok := other.after(s.From)
+			if !ok || o.From >= s.To {
 				rest = append(rest, s)
 				break
 			}
-			if s.from < o.from {
-				rest = append(rest, span{s.from, o.from})
+			if s.From < o.From {
+				rest = append(rest, Span{s.From, o.From})
 			}
-			s.from = o.to
+			s.From = o.To
 		}
 	}
 	return rest
 }
 
 // after returns the first span that ends after t.
-func (ss spans) after(t int64) (first span, ok bool) {
-	i, _ := slices.BinarySearchFunc(ss, t, func(s span, t int64) int {
-		if s.to <= t {
+func (ss Spans) after(t int64) (first Span, ok bool) {
+	i, _ := slices.BinarySearchFunc(ss, t, func(s Span, t int64) int {
+		if s.To <= t {
 			return -1
 		}
 		return 1
 	})
 	if i == len(ss) {
-		return span{}, false
+		return Span{}, false
 	}
 	return ss[i], true
 }
 
 // covers reports whether the spans cover all of [from, to).
-func (ss spans) covers(from, to int64) bool {
+func (ss Spans) covers(from, to int64) bool {
 	first, ok := ss.after(from)
-	return ok && first.from <= from && to <= first.to
+	return ok && first.From <= from && to <= first.To
 }
 
-// meets reports whether the spans cover some of [from, to].
-func (ss spans) meets(from, to int64) bool {
+// Meets reports whether the spans cover some of [from, to].
+func (ss Spans) Meets(from, to int64) bool {
 	first, ok := ss.after(from)
-	return ok && first.from <= to
+	return ok && first.From <= to
 }

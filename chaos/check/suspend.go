@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,18 +21,18 @@ type Suspension struct {
 	Time time.Duration            // how much of it is suspended
 	By   map[string]time.Duration // the same for each nemesis alone; faults may last at the same time, so the sum may be more than Time
 
-	spans spans
+	spans Spans
 }
 
 // SuspendedExclusion returns when exclusion is not promised in h.
 func SuspendedExclusion(h *history.History) Suspension {
-	var run span
+	var run Span
 	if from, to := h.Extent(); from != history.Never {
-		run = span{from, to}
+		run = Span{from, to}
 	}
-	s := Suspension{Run: time.Duration(run.to - run.from), By: map[string]time.Duration{}}
-	var all []span
-	byNemesis := map[string][]span{}
+	s := Suspension{Run: time.Duration(run.To - run.From), By: map[string]time.Duration{}}
+	var all []Span
+	byNemesis := map[string][]Span{}
 	for _, f := range h.Faults {
 		if !f.MayBreak.Exclusion {
 			continue
@@ -40,20 +41,26 @@ func SuspendedExclusion(h *history.History) Suspension {
 		if f.End != history.Never {
 			to = f.End + int64(h.Header.TTL)
 		}
-		all = append(all, span{f.Start, to})
-		byNemesis[f.Nemesis] = append(byNemesis[f.Nemesis], span{f.Start, to})
+		all = append(all, Span{f.Start, to})
+		byNemesis[f.Nemesis] = append(byNemesis[f.Nemesis], Span{f.Start, to})
 	}
-	s.spans = union(all)
+	s.spans = Union(all)
 	s.Time = s.spans.within(run)
 	for name, spans := range byNemesis {
-		s.By[name] = union(spans).within(run)
+		s.By[name] = Union(spans).within(run)
 	}
 	return s
 }
 
+// Covers reports whether exclusion is suspended for all of [from, to).
+func (s Suspension) Covers(from, to int64) bool { return s.spans.covers(from, to) }
+
+// Meets reports whether exclusion is suspended for some of [from, to].
+func (s Suspension) Meets(from, to int64) bool { return s.spans.Meets(from, to) }
+
 // String says how long exclusion was suspended and by which nemeses: "12.3 s of 60.0 s (step-clock 8.0 s, skew-clocks 5.1 s)".
 func (s Suspension) String() string {
-	names := sortedKeys(s.By)
+	names := slices.Sorted(maps.Keys(s.By))
 	slices.SortFunc(names, history.CompareNemeses)
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%s %.1f s", name, s.By[name].Seconds())
@@ -61,9 +68,9 @@ func (s Suspension) String() string {
 	return fmt.Sprintf("%.1f s of %.1f s (%s)", s.Time.Seconds(), s.Run.Seconds(), strings.Join(names, ", "))
 }
 
-// concludeJudged is conclude for a check that may have been suspended. If nothing was judged the verdict is Unknown.
-func (r Result) concludeJudged(held string, judged int) Result {
-	r = r.observed(held, judged)
+// ConcludeJudged is Conclude for a check that may have been suspended. If nothing was judged the verdict is Unknown.
+func (r Result) ConcludeJudged(held string, judged int) Result {
+	r = r.ConcludeFrom(held, judged)
 	if len(r.Suspended.spans) > 0 {
 		r.Summary += fmt.Sprintf(" Not judged: %v", r.Suspended)
 		if n := len(r.NotJudged) + r.MoreNotJudged; n > 0 {

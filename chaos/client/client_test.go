@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
@@ -197,7 +198,7 @@ func TestPage_examples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := check.Assumptions(h); r.Verdict != check.Ok || len(h.Ops) != 4 {
+	if r := check.Whole(safety.Assumptions(), h); r.Verdict != check.Ok || len(h.Ops) != 4 {
 		t.Errorf("%d operations: %s", len(h.Ops), r.Summary)
 	}
 }

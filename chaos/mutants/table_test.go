@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 )
 
 // mutant is the lock without one of its defences, with the schedule that then breaks a promise.
@@ -81,7 +82,7 @@ func (m mutant) run(t *testing.T, seed uint64) ([]check.Result, error) {
 		return nil, err
 	}
 	debts.Promised, kept.Promised = m.checker == debts.ID, m.checker == kept.ID
-	return append(check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), debts, kept), nil
+	return append(judge.All(h, judge.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), debts, kept), nil
 }
 
 // play opens the clients and plays the schedule.

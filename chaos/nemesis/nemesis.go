@@ -33,7 +33,7 @@ type Nemesis struct {
 	Does string // what it does, in one sentence without a subject
 	// Promises must hold under it. A fault suspends the others while it can matter: see history.Fault.
 	Promises history.Promises
-	// Floor is the least share of the time in which a free lock can be taken while a quorum of masters is healthy (check.Availability); 0: none.
+	// Floor is the least share of the time in which a free lock can be taken while a quorum of masters is healthy (digest.Availability); 0: none.
 	Floor float64
 	// Needs is what the run must offer.
 	Needs Need

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/page"
 )
 
@@ -44,8 +46,8 @@ func TestCloseups_overlapsInOnePicture_oneCloseup(t *testing.T) {
 			})
 		}
 	}
-	s := newStory(h, []check.Result{check.Exclusion(h)})
-	if err := s.tell(history.Whole(h), check.ChapterOps); err != nil {
+	s := newStory(h, []check.Result{check.Whole(safety.Exclusion(), h)})
+	if err := s.tell(history.Whole(h), judge.ChapterOps); err != nil {
 		t.Fatal(err)
 	}
 	big, lines, rest := s.closeups.big, s.closeups.lines, s.closeups.rest

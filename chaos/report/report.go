@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/digest"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/page"
 )
 
@@ -61,7 +63,7 @@ type Told struct {
 // Write writes the report on the history of src and on what the checkers found in it. It reads the history once, in chapters. On an error from w
 // the file is incomplete. A nil told is for the usual run, whose checkers have the first word.
 func Write(w io.Writer, src history.Source, rs []check.Result, told *Told) error {
-	return write(w, src, rs, told, check.ChapterOps)
+	return write(w, src, rs, told, judge.ChapterOps)
 }
 
 func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size int) error {
@@ -72,8 +74,8 @@ func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size 
 	}
 	p := sheet{
 		Style: page.Style(), Script: page.Script(),
-		Title: title(h), Verdict: judge(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.From),
-		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h, check.Costs(s.digest.History())), Outcomes: s.outcomeTable(), Torn: h.Torn,
+		Title: title(h), Verdict: judgement(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.From),
+		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h, digest.Costs(s.digest.History())), Outcomes: s.outcomeTable(), Torn: h.Torn,
 		Overlaps: s.closeups.big, More: s.closeups.lines, Rest: s.closeups.rest, Unmarked: s.more,
 	}
 	if told != nil {
@@ -232,7 +234,7 @@ func both(v check.Violation) string {
 // faultRow is what one nemesis did, and what it cost.
 type faultRow struct{ Name, What, Applied, Refused, Time, Granted, Back, Worst, Masters, Detail string }
 
-func faultTable(h *history.History, costs map[string]*check.Cost) []faultRow {
+func faultTable(h *history.History, costs map[string]*digest.Cost) []faultRow {
 	type sum struct {
 		applied, refused int
 		details          []string

@@ -17,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/page"
 	"github.com/redlock-go/redlock/internal/page/pagetest"
@@ -29,15 +31,15 @@ var keep = flag.String("keep", "", "directory for the reports made by the tests"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func expect() check.Expect {
-	return check.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: check.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}
+func expect() judge.Expect {
+	return judge.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: judge.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}
 }
 
 // render writes the report of h as judged under e, checks what must be true of every report, and gives it back.
-func render(t *testing.T, name string, h *history.History, e check.Expect) string {
+func render(t *testing.T, name string, h *history.History, e judge.Expect) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, history.Whole(h), check.All(h, e), nil); err != nil {
+	if err := Write(&b, history.Whole(h), judge.All(h, e), nil); err != nil {
 		t.Fatal(err)
 	}
 	if *keep != "" {
@@ -116,7 +118,7 @@ func TestWrite_badRun_showsOverlaps(t *testing.T) {
 	needs.NoRace(t, "computes, in one goroutine")
 	h := historytest.Generate(3, historytest.Small())
 	spoil(h, 3)
-	rs := check.All(h, expect())
+	rs := judge.All(h, expect())
 	page := render(t, "bad", h, expect())
 	has(t, page, "A promise was broken", "Two clients believed that they held the same lock", `id="overlaps"`, `id="overlap0"`, `id="overlap2"`, `class="overlap"`,
 		"was issued twice", "+0.000 ms")
@@ -219,11 +221,11 @@ func TestWrite_hugeRun_smallFile(t *testing.T) {
 		}
 	}
 	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
-	page := render(t, "huge", h, check.Expect{Heal: time.Second, Timeout: time.Second})
+	page := render(t, "huge", h, judge.Expect{Heal: time.Second, Timeout: time.Second})
 	if len(page) > 1<<20 {
 		t.Errorf("%d bytes", len(page))
 	}
-	res := check.Exclusion(h)
+	res := check.Whole(safety.Exclusion(), h)
 	overlaps := res.Violations
 	if len(overlaps) < 1000 || res.More == 0 {
 		t.Fatalf("only %d and %d overlaps", len(overlaps), res.More)
@@ -264,7 +266,7 @@ func BenchmarkWriteMillion(b *testing.B) {
 		Duration: 165 * time.Second, Clients: 64, Locks: 16, ReadWrite: 4, TTL: 2 * time.Second, Think: 20 * time.Millisecond, Hold: 5 * time.Millisecond,
 		PauseOneIn: 5000, Faults: true,
 	})
-	rs := check.All(h, expect())
+	rs := judge.All(h, expect())
 	var page bytes.Buffer
 	for b.Loop() {
 		page.Reset()
@@ -278,14 +280,14 @@ func BenchmarkWriteMillion(b *testing.B) {
 
 // An experiment that is to show an overlap is no broken promise.
 func TestWrite_told_hasTheFirstWord(t *testing.T) {
-	h, err := history.ReadFiles("../check/testdata/exclusion_illegal_overlap.jsonl")
+	h, err := history.ReadFiles("../judge/testdata/exclusion_illegal_overlap.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for shown, class := range map[bool]string{true: "verdict ok", false: "verdict illegal"} {
 		var b bytes.Buffer
 		told := &Told{Shown: shown, Title: "the title", Head: "the head", Lines: []string{"a line"}, Intro: "the introduction"}
-		if err := Write(&b, history.Whole(h), []check.Result{check.Exclusion(h)}, told); err != nil {
+		if err := Write(&b, history.Whole(h), []check.Result{check.Whole(safety.Exclusion(), h)}, told); err != nil {
 			t.Fatal(err)
 		}
 		pagetest.Check(t, b.String())
@@ -298,12 +300,12 @@ func TestWrite_told_hasTheFirstWord(t *testing.T) {
 
 // The verdict has a sentence for whatever a checker may find.
 func TestJudge_everyChecker_saysWhatIsBroken(t *testing.T) {
-	for _, r := range check.All(&history.History{}, expect()) {
+	for _, r := range judge.All(&history.History{}, expect()) {
 		if r.ID == "unfenced-register" { // counts, and never fails
 			continue
 		}
 		r.Promised, r.Verdict = true, check.Illegal
-		if v := judge([]check.Result{r}); len(v.Lines) != 1 || v.Lines[0] == "" {
+		if v := judgement([]check.Result{r}); len(v.Lines) != 1 || v.Lines[0] == "" {
 			t.Errorf("%s: the verdict says %q", r.ID, v.Lines)
 		}
 	}

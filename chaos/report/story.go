@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/digest"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/page"
 )
 
@@ -25,7 +27,7 @@ type story struct {
 	clients     map[string]bool
 	locks       map[string]*holding
 	near        nearby
-	digest      *check.Digest
+	digest      *digest.Digest
 	endings     map[ending]int
 	closeups    closeups
 }
@@ -46,7 +48,7 @@ type ending struct {
 
 func newStory(run *history.History, rs []check.Result) *story {
 	s := &story{
-		h: run, run: extent(run), colours: page.Colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{},
+		h: run, run: extent(run), colours: page.Colours{}, digest: digest.New(run), clients: map[string]bool{}, locks: map[string]*holding{},
 		endings: map[ending]int{},
 	}
 	for _, r := range rs {
@@ -66,7 +68,7 @@ func newStory(run *history.History, rs []check.Result) *story {
 
 // tell reads the whole history. Chapters have about size operations.
 func (s *story) tell(src history.Source, size int) error {
-	for h, err := range check.Chapters(src, size) {
+	for h, err := range judge.Chapters(src, size) {
 		if err != nil {
 			return err
 		}

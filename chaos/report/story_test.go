@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/page"
 )
@@ -20,7 +21,7 @@ func TestWrite_inChapters_asWhole(t *testing.T) {
 	for _, overlaps := range []int{0, 1, 12} {
 		h := historytest.Generate(3, historytest.Small())
 		spoil(h, overlaps)
-		rs := check.All(h, expect())
+		rs := judge.All(h, expect())
 		var whole bytes.Buffer
 		if err := write(&whole, history.Whole(h), rs, nil, len(h.Ops)+1); err != nil {
 			t.Fatal(err)

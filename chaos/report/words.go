@@ -43,8 +43,8 @@ const usualIntro = "Several clients took and released the same locks, over and o
 	"Every call was written down with the time it was made and the time it returned, on one clock. This page shows what happened, and what a set of " +
 	"independent checkers says of it."
 
-// judge is the head of the report: the answer first, in words that need no code.
-func judge(rs []check.Result) page.Verdict {
+// judgement is the head of the report: the answer first, in words that need no code.
+func judgement(rs []check.Result) page.Verdict {
 	v := page.Verdict{Class: "ok", Head: "Every promise was kept"}
 	if len(rs) == 0 {
 		return page.Verdict{Class: "unknown", Head: "Nothing was judged"}

@@ -20,6 +20,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/judge"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -97,7 +98,7 @@ func recordsEverything(t *testing.T, try testing.TB) {
 		t.Error(err)
 		return
 	}
-	for _, r := range check.All(h, check.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: check.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}) {
+	for _, r := range judge.All(h, judge.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: judge.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}) {
 		switch {
 		case r.ID == "healed" || !r.Promised || r.Verdict == check.Ok: // nobody probes here
 		case slices.Contains(timed, r.ID):

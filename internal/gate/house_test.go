@@ -35,7 +35,6 @@ const (
 // larger are the places that are larger, each with the reason. A place that is larger no more does not stay in the list.
 var larger = map[string]string{
 	"chaos":                              "the harness: clusters, nemeses, histories and checkers are out, and what is left is one run step by step",
-	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
 	"cmd/redlock-bench":                  "four measurements and what they print; pages, comparisons and results are out",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",

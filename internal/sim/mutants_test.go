@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/digest"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/needs"
@@ -96,14 +98,14 @@ func finds(t *testing.T, mutant string, w world, seed uint64) (checker string) {
 	var stats sim.Stats
 	var err error
 	synctest.Test(t, func(*testing.T) { h, stats, err = sim.Run(seed, w.cfg) })
-	results := []check.Result{check.Assumptions(h)}
+	results := []check.Result{check.Whole(safety.Assumptions(), h)}
 	if w.cfg.Promises().Exclusion {
-		results = append(results, check.Exclusion(h))
+		results = append(results, check.Whole(safety.Exclusion(), h))
 	}
 	if w.cfg.Promises().Tokens {
-		results = append(results, check.Tokens(h), check.FencedRegister(h))
+		results = append(results, check.Whole(safety.Tokens(), h), check.Whole(safety.FencedRegister(), h))
 	}
-	results = append(results, check.Healed(h, w.cfg.HealOf(h)))
+	results = append(results, digest.Healed(h, w.cfg.HealOf(h)))
 	for _, r := range results {
 		if r.Verdict == check.Illegal {
 			return r.ID

@@ -24,6 +24,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/check/digest"
+	"github.com/redlock-go/redlock/chaos/check/safety"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -62,12 +64,12 @@ func run(t *testing.T, seed uint64, cfg sim.Config) (o outcome) {
 	if *broken {
 		o.h.Ops = slices.DeleteFunc(o.h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
 	}
-	results := []check.Result{check.Assumptions(o.h), check.Healed(o.h, cfg.HealOf(o.h))}
+	results := []check.Result{check.Whole(safety.Assumptions(), o.h), digest.Healed(o.h, cfg.HealOf(o.h))}
 	if cfg.Promises().Tokens {
-		results = append(results, check.Tokens(o.h), check.FencedRegister(o.h))
+		results = append(results, check.Whole(safety.Tokens(), o.h), check.Whole(safety.FencedRegister(), o.h))
 	}
 	if cfg.Promises().Exclusion {
-		results = append(results, check.Exclusion(o.h))
+		results = append(results, check.Whole(safety.Exclusion(), o.h))
 	}
 	o.judged = map[string]bool{}
 	for _, r := range results {

@@ -51,7 +51,7 @@ func Generate(seed uint64, shape Shape) *history.History {
 		Shape: shape, rng: rand.New(rand.NewPCG(seed, 1)), now: start, end: start + int64(shape.Duration),
 		h: &history.History{Header: history.Header{
 			Started: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), Seed: seed, Driver: "simulation", Masters: masters, TTL: shape.TTL,
-			Replay:   fmt.Sprintf("REDLOCK_SEED=%d go test ./chaos/check -run TestAll", seed),
+			Replay:   fmt.Sprintf("REDLOCK_SEED=%d go test ./chaos/judge -run TestAll", seed),
 			Promises: history.Promises{Exclusion: true, Tokens: true},
 			Versions: map[string]string{"redlock": "v0.0.0-simulated", "redis": "none", "go": "go1.26"},
 		}},
