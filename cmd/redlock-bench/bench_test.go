@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/page/pagetest"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -126,7 +127,7 @@ func TestLatency_ownMasters_JSONAndTable(t *testing.T) {
 func TestLatency_masterHurt_measuredAllTheSame(t *testing.T) {
 	needs.Redis(t)
 	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
-		for _, how := range []string{hurtStop, hurtKill} {
+		for _, how := range []string{masters.HurtStop, masters.HurtKill} {
 			code, stdout, stderr := bench(t, strings.Fields("latency --callers 4 --hurt "+how+" "+brief+"-")...)
 			if code != exitOK || !strings.Contains(stderr, "hurt: "+how+" of one master") {
 				t.Fatalf("%s: exit code %d, stderr %q", how, code, stderr)
@@ -283,8 +284,10 @@ func TestTour_noRedisServer_embeddedAndSaysSo(t *testing.T) {
 
 // The known-bad case from end to end: each client gets masters of its own, so that no two exclude each other.
 func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
-	bad := newBackend(embedded, 3)
-	bad.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return openEmbedded(3).newClient(opts...) }
+	bad := masters.New(masters.Embedded, 3)
+	bad.NewClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+		return masters.OpenEmbedded(3).NewClient(opts...)
+	}
 	c := &contention{setup: setup{ttl: time.Second, duration: time.Second}, waiters: counts{4}, clients: 2, hold: time.Millisecond}
 	var table bytes.Buffer
 	err := c.cells(t.Context(), bad, &report{table: &table, progress: &termline.Line{}})
@@ -352,7 +355,7 @@ func TestMeasure_brokeOff_resultsSayWhy(t *testing.T) {
 	} {
 		s := &setup{masters: 1, ttl: time.Second, json: "-"}
 		var stdout bytes.Buffer
-		err := s.measure(t.Context(), output{&stdout, &bytes.Buffer{}}, "contention", func(context.Context, *backend, *report) error { return tc.err })
+		err := s.measure(t.Context(), output{&stdout, &bytes.Buffer{}}, "contention", func(context.Context, *masters.Backend, *report) error { return tc.err })
 		if got := decode(t, stdout.Bytes())["broke_off"]; !errors.Is(err, tc.err) || got != tc.want {
 			t.Errorf("%s: %v; broke off: %v, want %v", what, err, got, tc.want)
 		}
@@ -360,7 +363,7 @@ func TestMeasure_brokeOff_resultsSayWhy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &setup{masters: 1, ttl: time.Second, json: "-"}
 	var stdout bytes.Buffer
-	_ = s.measure(ctx, output{&stdout, &bytes.Buffer{}}, "contention", func(ctx context.Context, _ *backend, _ *report) error {
+	_ = s.measure(ctx, output{&stdout, &bytes.Buffer{}}, "contention", func(ctx context.Context, _ *masters.Backend, _ *report) error {
 		cancel()
 		return ctx.Err()
 	})
@@ -378,7 +381,7 @@ func TestMeasure_violationAndFileNotWritten_saysBoth(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	s := &setup{masters: 1, ttl: time.Second, json: full}
 	var stderr bytes.Buffer
-	err := s.measure(t.Context(), output{&bytes.Buffer{}, &stderr}, "contention", func(context.Context, *backend, *report) error { return errViolation })
+	err := s.measure(t.Context(), output{&bytes.Buffer{}, &stderr}, "contention", func(context.Context, *masters.Backend, *report) error { return errViolation })
 	if exitCode(err) != exitViolation || !strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("exit code %d, want %d and the error: %s", exitCode(err), exitViolation, &stderr)
 	}

@@ -113,7 +113,7 @@ func readResults(name string) ([]*results.Result, error) {
 }
 
 func (r *report) runs(which, name string, all []*results.Result) {
-	says := fmt.Sprintf("%s: %s", name, plural(len(all), "run"))
+	says := fmt.Sprintf("%s: %s", name, text.Plural(len(all), "run"))
 	if run := all[0].Run; run != nil {
 		says += fmt.Sprintf(", the first at %s", run.At.UTC().Format("2006-01-02 15:04 UTC"))
 		if run.Build != "" {
@@ -146,7 +146,7 @@ func (r *report) comparison(c compare.Cell) {
 		if row.Turns {
 			mark = "*"
 		}
-		r.line(comparisonLine, row.Name+mark, short(row.Old.Median), interval(row.Old), short(row.New.Median), interval(row.New), change, p)
+		r.line(comparisonLine, row.Name+mark, text.Short(row.Old.Median), interval(row.Old), text.Short(row.New.Median), interval(row.New), change, p)
 	}
 }
 
@@ -154,24 +154,5 @@ func interval(s compare.Side) string {
 	if !s.Known {
 		return fmt.Sprintf("n=%d", s.N)
 	}
-	return short(s.Low) + " - " + short(s.High)
-}
-
-// short is x with three digits, and k, M or G for thousands.
-func short(x float64) string {
-	unit := ""
-	for _, next := range []string{"k", "M", "G"} {
-		if x < 999.5 {
-			break
-		}
-		x, unit = x/1000, next
-	}
-	digits := 0
-	switch {
-	case x < 9.995:
-		digits = 2
-	case x < 99.95:
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f%s", digits, x, unit)
+	return text.Short(s.Low) + " - " + text.Short(s.High)
 }

@@ -132,14 +132,6 @@ func TestCompare_badFiles_exit2(t *testing.T) {
 	}
 }
 
-func TestShort(t *testing.T) {
-	for x, want := range map[float64]string{0: "0.00", 1.234: "1.23", 9.996: "10.0", 99.96: "100", 999.4: "999", 999.6: "1.00k", 12_345: "12.3k", 123_456: "123k", 1.5e6: "1.50M", 60e6: "60.0M", 3e9: "3.00G"} {
-		if got := short(x); got != want {
-			t.Errorf("%v: %s, want %s", x, got, want)
-		}
-	}
-}
-
 // What cannot be written is named, and no run ends well that said nothing.
 func TestRun_outputCannotBeWritten_saysSo(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -10,9 +10,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/crowd"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/pairs"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testbed"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -105,11 +109,11 @@ func (c *contention) run(ctx context.Context, o output) error {
 }
 
 // cells measures one cell after the other until ctx ends. Its error is errViolation when one saw an overlap.
-func (c *contention) cells(ctx context.Context, b *backend, r *report) error {
-	if c.processes > 0 && b.kind == embedded {
+func (c *contention) cells(ctx context.Context, b *masters.Backend, r *report) error {
+	if c.processes > 0 && b.Kind == masters.Embedded {
 		return errors.New("--processes need redis-server: embedded masters are in this process alone")
 	}
-	far, err := b.delayed(ctx, c.delay)
+	far, err := b.Delayed(ctx, c.delay)
 	if err != nil {
 		return err
 	}
@@ -117,7 +121,7 @@ func (c *contention) cells(ctx context.Context, b *backend, r *report) error {
 	r.contentionHead(b, c)
 	var violation error
 	for i, n := range c.waiters {
-		cell, err := c.cell(ctx, b, fmt.Sprintf("%shot:%d", b.prefix, i), n, r.progress)
+		cell, err := c.cell(ctx, b, fmt.Sprintf("%shot:%d", b.Prefix, i), n, r.progress)
 		if cell != nil {
 			r.contentionRow(cell)
 			if cell.Overlaps > 0 {
@@ -134,32 +138,32 @@ func (c *contention) cells(ctx context.Context, b *backend, r *report) error {
 // contenders are a crowd in this process, or a fleet of others.
 type contenders interface {
 	// press lets them all take the lock in turn for d, or until ctx ends.
-	press(ctx context.Context, d time.Duration) (sight, error)
-	close()
+	Press(ctx context.Context, d time.Duration) (crowd.Sight, error)
+	Close()
 }
 
 // cell measures n waiters for the lock called name. When ctx ends it returns what it has, and ctx's error.
-func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *termline.Line) (*results.ContentionCell, error) {
+func (c *contention) cell(ctx context.Context, b *masters.Backend, name string, n int, p *termline.Line) (*results.ContentionCell, error) {
 	defer p.Clear()
-	p.Show("contention, %s: %v", plural(n, "waiter"), c.duration)
+	p.Show("contention, %s: %v", text.Plural(n, "waiter"), c.duration)
 	all, err := c.gather(ctx, b, name, n)
 	if err != nil {
 		return nil, err
 	}
-	defer all.close()
+	defer all.Close()
 	trip, err := c.trip(ctx, b)
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	before, ok := b.commands(ctx)
+	before, ok := b.Commands(ctx)
 	spent := testbed.Own()
-	saw, err := all.press(ctx, c.duration)
+	saw, err := all.Press(ctx, c.duration)
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	spent = testbed.Own() - spent
-	after, okAfter := b.commands(context.WithoutCancel(ctx))
-	cell := newContentionCell(saw, c.hold, trip)
+	after, okAfter := b.Commands(context.WithoutCancel(ctx))
+	cell := crowd.NewCell(saw, c.hold, trip)
 	cell.Clients, cell.Processes, cell.Readers, cell.Unfair = c.parts(n), min(c.processes, n), c.readers, c.unfair
 	if cell.Acquired == 0 && ctx.Err() == nil {
 		err := fmt.Errorf("the lock could not be taken once in %v", c.duration)
@@ -169,11 +173,11 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 		return nil, err
 	}
 	if ok && okAfter && cell.Acquired > 0 {
-		per := float64(after-before) / float64(len(b.admins)) / float64(cell.Acquired)
+		per := float64(after-before) / float64(len(b.Admins)) / float64(cell.Acquired)
 		cell.Commands = &per
 	}
-	if c.processes == 0 && b.kind != embedded && c.delay == 0 && cell.Acquired > 0 { // proxies are in this process
-		cpu := micros(spent) / float64(cell.Acquired)
+	if c.processes == 0 && b.Kind != masters.Embedded && c.delay == 0 && cell.Acquired > 0 { // proxies are in this process
+		cpu := pairs.Micros(spent) / float64(cell.Acquired)
 		cell.ClientCPU = &cpu
 	}
 	return cell, ctx.Err()
@@ -181,22 +185,22 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 
 // trip is how long it takes to give back a lock that nobody else wants: the median of 100 times. A release that no quorum
 // confirmed says nothing of that, and is left out.
-func (c *contention) trip(ctx context.Context, b *backend) (time.Duration, error) {
-	client, err := b.newClient(c.options(b.n)...)
+func (c *contention) trip(ctx context.Context, b *masters.Backend) (time.Duration, error) {
+	client, err := b.NewClient(c.options(b.N)...)
 	if err != nil {
 		return 0, err
 	}
 	defer client.Close()
 	var took []time.Duration
 	for range 100 {
-		lease, err := client.Mutex(b.prefix + "trip").Lock(ctx)
+		lease, err := client.Mutex(b.Prefix + "trip").Lock(ctx)
 		if err != nil {
 			return 0, err
 		}
-		gave := monotonic()
+		gave := crowd.Monotonic()
 		switch err := lease.Unlock(ctx); {
 		case err == nil:
-			took = append(took, monotonic()-gave)
+			took = append(took, crowd.Monotonic()-gave)
 		case !errors.Is(err, redlock.ErrUnconfirmed) || ctx.Err() != nil:
 			return 0, err
 		}
@@ -217,19 +221,19 @@ func (c *contention) parts(n int) int {
 }
 
 // gather brings n waiters to the lock called name.
-func (c *contention) gather(ctx context.Context, b *backend, name string, n int) (contenders, error) {
-	t := &task{
-		Nodes: b.nodes, Fixed: b.kind == ownServers, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
+func (c *contention) gather(ctx context.Context, b *masters.Backend, name string, n int) (contenders, error) {
+	t := &crowd.Task{
+		Nodes: b.Nodes, Fixed: b.Kind == masters.OwnServers, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
 		Unfair: c.unfair, ReadWrite: c.readers > 0, Clients: c.parts(n), Waiters: n, Readers: c.readers,
 	}
-	newClient := func() (*redlock.Client, error) { return b.newClient(c.options(b.n)...) }
+	newClient := func() (*redlock.Client, error) { return b.NewClient(c.options(b.N)...) }
 	if c.processes == 0 {
-		return t.crowd(newClient)
+		return t.Crowd(newClient)
 	}
 	client, err := newClient() // only this one has the masters begin, or finds that they do not vote
 	if err != nil {
 		return nil, err
 	}
 	_ = client.Close()
-	return t.fleet(ctx, c.parts(n))
+	return t.Fleet(ctx, c.parts(n))
 }

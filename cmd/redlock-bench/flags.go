@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
@@ -148,4 +150,19 @@ func (s *setup) commandLine(name string) string {
 		}
 	})
 	return line
+}
+
+// open connects to the masters that s names, or starts some. The caller closes what it returns; on an error nothing is left behind.
+func (s *setup) open(ctx context.Context) (*masters.Backend, error) {
+	if len(s.nodes) > 0 {
+		return masters.OpenGiven(ctx, s.nodes, s.init)
+	}
+	_, version, err := localredis.Find()
+	if errors.Is(err, localredis.ErrNoServer) {
+		return masters.OpenEmbedded(s.masters), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return masters.OpenOwn(ctx, s.masters, s.server, version)
 }

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/pairs"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/floor"
 	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -41,12 +44,6 @@ const sliceTime = 50 * time.Millisecond
 // hurtFor is how long the lock runs on with a master hurt before it is measured: what finding out costs is not what living with it does.
 const hurtFor = 200 * time.Millisecond
 
-// What --hurt may do to one master; the words of the JSON.
-const (
-	hurtStop = "stop" // SIGSTOP: its connections stand, it answers nothing
-	hurtKill = "kill" // SIGKILL
-)
-
 // latency measures acquire and release without contention.
 type latency struct {
 	setup
@@ -64,8 +61,8 @@ func (l *latency) define(fs *flag.FlagSet) {
 func (l *latency) check() error {
 	switch {
 	case l.hurt == "":
-	case l.hurt != hurtStop && l.hurt != hurtKill:
-		return fmt.Errorf("--hurt %q: want %s or %s", l.hurt, hurtStop, hurtKill)
+	case l.hurt != masters.HurtStop && l.hurt != masters.HurtKill:
+		return fmt.Errorf("--hurt %q: want %s or %s", l.hurt, masters.HurtStop, masters.HurtKill)
 	case len(l.nodes) > 0:
 		return errors.New("--hurt is for masters of our own: yours are not ours to stop")
 	case l.masters < 3:
@@ -79,22 +76,22 @@ func (l *latency) run(ctx context.Context, o output) error {
 }
 
 // cells measures one cell after the other until ctx ends.
-func (l *latency) cells(ctx context.Context, b *backend, r *report) error {
-	client, err := b.newClient(l.options(b.n)...)
+func (l *latency) cells(ctx context.Context, b *masters.Backend, r *report) error {
+	client, err := b.NewClient(l.options(b.N)...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	if l.hurt != "" {
-		if err := b.hurt(l.hurt); err != nil {
+		if err := b.Hurt(l.hurt); err != nil {
 			return err
 		}
 		r.result.Hurt = l.hurt
-		newSide(lockPairers(client, b.prefix, slices.Max(l.callers))).slice(ctx, b, hurtFor)
+		pairs.NewSide(pairs.LockPairers(client, b.Prefix, slices.Max(l.callers))).Slice(ctx, b, hurtFor)
 	}
 	var f *floor.Floor
-	if len(b.options) > 0 {
-		if f, err = floor.Open(b.options, b.n); err != nil {
+	if len(b.Options) > 0 {
+		if f, err = floor.Open(b.Options, b.N); err != nil {
 			return err
 		}
 		defer f.Close()
@@ -113,91 +110,30 @@ func (l *latency) cells(ctx context.Context, b *backend, r *report) error {
 }
 
 // cell measures n callers. When ctx ends it returns what it has, and ctx's error.
-func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, f *floor.Floor, n int, p *termline.Line) (*results.LatencyCell, error) {
+func (l *latency) cell(ctx context.Context, b *masters.Backend, client *redlock.Client, f *floor.Floor, n int, p *termline.Line) (*results.LatencyCell, error) {
 	defer p.Clear()
-	pairers := [][]pairer{lockPairers(client, b.prefix, n)}
+	pairers := [][]pairs.Pairer{pairs.LockPairers(client, b.Prefix, n)}
 	if f != nil {
-		pairers = append(pairers, floorPairers(f, b.prefix, n, l.ttl))
+		pairers = append(pairers, pairs.FloorPairers(f, b.Prefix, n, l.ttl))
 	}
 	turns := max(1, l.duration/sliceTime)
 	slice := l.duration / turns
-	var sides []*side
+	var sides []*pairs.Side
 	for _, who := range pairers {
-		newSide(who).slice(ctx, b, slice) // warms up
-		sides = append(sides, newSide(who))
+		pairs.NewSide(who).Slice(ctx, b, slice) // warms up
+		sides = append(sides, pairs.NewSide(who))
 	}
 	for i := range turns {
-		p.Show("latency, %s: %v of %v", plural(n, "caller"), (i * slice).Round(sliceTime), l.duration)
+		p.Show("latency, %s: %v of %v", text.Plural(n, "caller"), (i * slice).Round(sliceTime), l.duration)
 		for _, s := range sides {
-			s.slice(ctx, b, slice)
+			s.Slice(ctx, b, slice)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	if sides[0].pairs() == 0 {
-		return nil, sides[0].failure(ctx)
+	if sides[0].Pairs() == 0 {
+		return nil, sides[0].Failure(ctx)
 	}
-	return newLatencyCell(sides), ctx.Err()
-}
-
-// failure is why there is not one pair.
-func (s *side) failure(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	_, err := s.errors()
-	if err == nil {
-		return errors.New("not one lock was taken, and nobody failed: there was no time for it; give --duration more")
-	}
-	return fmt.Errorf("not one lock could be taken: %w", err)
-}
-
-func (s *side) errors() (n int, first error) {
-	for _, c := range s.callers {
-		n += c.errors
-		if first == nil {
-			first = c.err
-		}
-	}
-	return n, first
-}
-
-type lockPairer struct{ redlock.Locker }
-
-func (l lockPairer) pair(ctx context.Context) error {
-	lease, err := l.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.Unlock(ctx)
-}
-
-func lockPairers(client *redlock.Client, prefix string, n int) []pairer {
-	ps := make([]pairer, n)
-	for i, name := range lockNames(prefix, n) {
-		ps[i] = lockPairer{client.Mutex(name)}
-	}
-	return ps
-}
-
-type floorPairer struct{ *floor.Caller }
-
-func (f floorPairer) pair(context.Context) error { return f.Pair() }
-
-// lockNames are the names of the locks that lockPairers takes.
-func lockNames(prefix string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("%slock:%d", prefix, i)
-	}
-	return names
-}
-
-func floorPairers(f *floor.Floor, prefix string, n int, ttl time.Duration) []pairer {
-	ps := make([]pairer, n)
-	for i := range ps {
-		ps[i] = floorPairer{f.Caller(fmt.Sprintf("%sfloor:%d", prefix, i), ttl)}
-	}
-	return ps
+	return pairs.NewLatencyCell(sides), ctx.Err()
 }

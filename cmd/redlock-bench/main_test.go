@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
@@ -27,7 +28,7 @@ const hurriedVar = "REDLOCK_BENCH_TEST_HURRIED"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(hurriedVar) != "" {
-		openTimeout = hurried
+		masters.OpenTimeout = hurried
 	}
 	if os.Getenv(programVar) != "" {
 		main()
@@ -47,9 +48,9 @@ const hurried = 300 * time.Millisecond
 func hurry(t testing.TB) {
 	t.Helper()
 	t.Setenv(hurriedVar, "1")
-	before := openTimeout
-	openTimeout = hurried
-	t.Cleanup(func() { openTimeout = before })
+	before := masters.OpenTimeout
+	masters.OpenTimeout = hurried
+	t.Cleanup(func() { masters.OpenTimeout = before })
 }
 
 // bench runs the program with a command line and returns what it said.

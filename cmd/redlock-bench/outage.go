@@ -7,14 +7,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"runtime"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/pairs"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/phases"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
-	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -55,21 +56,6 @@ With --check the exit code is 1 unless all of this holds:
   owed          nothing 5 s after the last fault
 `
 
-// Words of the JSON: the phases.
-const (
-	phaseBefore   = "before"
-	phaseKilled   = "killed"
-	phaseReturned = "returned"
-	phaseFrozen   = "frozen"
-	phaseAfter    = "after"
-)
-
-const (
-	turnTime   = 250 * time.Millisecond // load is measured in turns
-	sampleTime = 20 * time.Millisecond  // of goroutines
-	settleTime = 500 * time.Millisecond // of load before it is measured, and after the first vote of the returned master
-)
-
 // outage measures what failing masters cost, during and after.
 type outage struct {
 	setup
@@ -78,20 +64,11 @@ type outage struct {
 	frozen      time.Duration
 	persistence string
 	strict      bool
-	pace        pace
+	pace        phases.Pace
 }
-
-// pace is how long the parts of a run last that no flag sets.
-type pace struct {
-	calm time.Duration // the phases before and after
-	owed time.Duration // after the last fault: nothing may be owed then, and...
-	look time.Duration // ...for so long before, the masters are watched for scripts
-}
-
-var usualPace = pace{calm: 3 * time.Second, owed: 5 * time.Second, look: time.Second}
 
 func (o *outage) define(fs *flag.FlagSet) {
-	o.pace = usualPace
+	o.pace = phases.UsualPace
 	o.defineOwn(fs, 10*time.Second)
 	fs.Lookup("ttl").DefValue, o.ttl = "2s", 2*time.Second
 	fs.Lookup("duration").Usage = "`TIME` that the killed master is away"
@@ -121,8 +98,8 @@ func (o *outage) check() error {
 		return fmt.Errorf("--max-ttl %v: want %v or less", o.maxTTL, maxTTL)
 	case o.duration <= o.ttl:
 		return fmt.Errorf("--duration %v: want more than the --ttl, %v: a vote of before must be over when the master returns", o.duration, o.ttl)
-	case o.frozen < turnTime:
-		return fmt.Errorf("--frozen %v: want %v or more", o.frozen, turnTime)
+	case o.frozen < phases.TurnTime:
+		return fmt.Errorf("--frozen %v: want %v or more", o.frozen, phases.TurnTime)
 	}
 	return o.setup.check()
 }
@@ -140,212 +117,84 @@ func (o *outage) wait() time.Duration {
 }
 
 // phases goes through all of them. Its error is errViolation when something does not hold that must.
-func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
-	if len(b.servers) == 0 {
+func (o *outage) phases(ctx context.Context, b *masters.Backend, r *report) error {
+	if len(b.Servers) == 0 {
 		return errors.New("outage needs redis-server: embedded masters are no processes")
 	}
-	client, err := b.newClient(redlock.WithTTL(o.ttl), redlock.WithMaxTTL(o.maxTTL), redlock.WithNodeCount(b.n))
+	client, err := b.NewClient(redlock.WithTTL(o.ttl), redlock.WithMaxTTL(o.maxTTL), redlock.WithNodeCount(b.N))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	r.result.Outage = &results.Outage{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds(), Failed: []string{}} // JSON has [], not null
-	l := &load{pairers: lockPairers(client, b.prefix, o.callers), progress: r.progress, report: r}
+	l := &phases.Load{Pairers: pairs.LockPairers(client, b.Prefix, o.callers), Progress: r.progress, Row: r.outageRow}
 	r.outageHead(b, o)
-	err = o.through(ctx, b, l, r.result.Outage)
+	p := &phases.Plan{Callers: o.callers, TTL: o.ttl, Wait: o.wait(), Away: o.duration, Frozen: o.frozen, Pace: o.pace}
+	err = p.Through(ctx, b, l, r.result.Outage)
 	r.progress.Clear()
 	if err != nil {
 		return err
 	}
 	r.result.Outage.Owed.Releases = client.Stats().Unacknowledged
-	return o.verdict(r, l.cells)
+	return o.verdict(r, l.Cells)
 }
 
 // verdict judges what was measured, and says so.
 func (o *outage) verdict(r *report, cells []*results.PhaseCell) error {
 	res := r.result.Outage
-	res.Failed = judge(cells, res)
-	r.outageTail(res, o.pace.owed)
+	res.Failed = phases.Judge(cells, res)
+	r.outageTail(res, o.pace.Owed)
 	if o.strict && len(res.Failed) > 0 {
 		return errViolation
 	}
 	return nil
 }
 
-// through lets masters fail and return under load, and notes what is seen of it in res.
-func (o *outage) through(ctx context.Context, b *backend, l *load, res *results.Outage) error {
-	last := len(b.servers) - 1
-	killed := b.servers[last]
-	newSide(l.pairers).work(ctx, settleTime)
-	if err := l.phase(ctx, phaseBefore, o.pace.calm, nil); err != nil {
-		return err
-	}
-	if err := killed.Kill(); err != nil {
-		return err
-	}
-	if err := l.phase(ctx, phaseKilled, o.duration, nil); err != nil {
-		return err
-	}
-
-	w := &comeback{server: killed, admin: b.admins[last], names: lockNames(b.prefix, o.callers), done: make(chan struct{})}
-	limit := o.wait() + votesLimit + time.Second
-	go w.watch(ctx, limit)
-	err := l.phase(ctx, phaseReturned, limit+time.Second, w.done)
-	<-w.done
-	if err := errors.Join(err, w.err); err != nil {
-		return err
-	}
-	res.Voting, res.Votes = w.voting, w.votes
-	up := w.up.Sub(l.began).Seconds()
-	res.Up = &up
-
-	var frozen []*localredis.Server
-	for i := range b.n - (b.n/2 + 1) {
-		frozen = append(frozen, b.servers[i])
-	}
-	if w.votes == nil {
-		frozen[0] = killed // without its vote the others are needed
-	}
-	for _, s := range frozen {
-		defer s.Resume()
-		if err := s.Pause(); err != nil {
-			return err
-		}
-	}
-	if err := l.phase(ctx, phaseFrozen, o.frozen, nil); err != nil {
-		return err
-	}
-	for _, s := range frozen {
-		if err := s.Resume(); err != nil {
-			return err
-		}
-	}
-	resumed := time.Now()
-	if err := l.phase(ctx, phaseAfter, o.pace.calm, nil); err != nil {
-		return err
-	}
-	return o.owed(ctx, b, resumed, res)
+func (r *report) outageHead(b *masters.Backend, o *outage) {
+	r.line("outage of %s: %s, TTL %v, maximum TTL %v", b.Label(), text.Plural(o.callers, "caller"), o.ttl, o.maxTTL)
+	r.line("one is killed for %v, then all but %d are frozen for %v; ratio is to before", o.duration, b.N/2+1, o.frozen)
+	r.line("")
+	r.line(outageLine, "phase", "locks/s", "ratio", "p50", "p99", "ratio", "cpu", "ratio", "heap", "gorou-", "errors")
+	r.line(outageLine, "", "", "", "ms", "ms", "", "us", "", "MB", "tines", "")
 }
 
-// owed looks, from outside, for what the client still owes when the load has stopped.
-func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *results.Outage) error {
-	pause(ctx, min(o.ttl/2, time.Second))
-	keys := 0
-	for _, admin := range b.admins {
-		n, err := admin.Exists(ctx, lockNames(b.prefix, o.callers)...).Result()
-		if err != nil {
-			return err
-		}
-		keys += int(n)
+const outageLine = "%-9s%8s%6s%7s%7s%7s%8s%7s%6s%7s%7s"
+
+func (r *report) outageRow(c *results.PhaseCell) {
+	if len(r.result.Cells) > 0 {
+		phases.RatioTo(c, r.result.Cells[0].(*results.PhaseCell))
 	}
-	pause(ctx, time.Until(resumed.Add(o.pace.owed-o.pace.look)))
-	before, ok := b.commands(ctx)
-	pause(ctx, o.pace.look)
-	after, okAfter := b.commands(ctx)
-	if !ok || !okAfter {
-		return errors.Join(ctx.Err(), errors.New("the masters do not tell which commands they have run"))
+	r.result.Cells = append(r.result.Cells, c)
+	q := results.PhaseRatio{Median: 1, P99: 1, CPU: 1}
+	if c.Ratio != nil {
+		q = *c.Ratio
 	}
-	if ctx.Err() == nil {
-		res.Owed = &results.Owed{Keys: keys, Scripts: int(after - before)}
-	}
-	return ctx.Err()
+	r.line(outageLine, c.Phase, text.Number(c.Median), text.Number(q.Median), text.Number(c.P50/1e3), text.Number(c.P99/1e3), text.Number(q.P99), text.Number(c.CPU), text.Number(q.CPU),
+		phases.Megabytes(float64(c.Heap)), fmt.Sprint(c.Goroutines), fmt.Sprint(c.Errors))
+	r.firstError(c.FirstErr)
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// load is callers that work through the phases.
-type load struct {
-	pairers  []pairer
-	cells    []*results.PhaseCell
-	began    time.Time // the first phase
-	progress *termline.Line
-	report   *report
-}
-
-// phase lets all callers work for d, or until done is closed, and reports what was measured. Its error is that of ctx, or says that not one
-// lock could be taken while all masters answered.
-func (l *load) phase(ctx context.Context, name string, d time.Duration, done <-chan struct{}) error {
-	s := newSide(l.pairers)
-	g := sampleGoroutines()
-	began := time.Now()
-	if len(l.cells) == 0 {
-		l.began = began
-	}
-	for time.Since(began) < d && ctx.Err() == nil && !closed(done) {
-		l.progress.Show("outage, %s: %v", name, time.Since(began).Round(turnTime))
-		s.work(ctx, min(turnTime, max(d-time.Since(began), time.Millisecond)))
-	}
-	cell := newPhaseCell(name, s)
-	cell.At = began.Sub(l.began).Seconds()
-	cell.Goroutines = g.stop()
-	var err error
-	if ctx.Err() != nil || cell.Pairs == 0 && len(l.cells) == 0 {
-		err = s.failure(ctx)
-	}
-	s = nil // with its histograms, which are larger than all else
-	cell.Heap = liveHeap()
-	l.cells = append(l.cells, cell)
-	l.progress.Clear()
-	l.report.outageRow(cell)
-	return err
-}
-
-func closed(ch <-chan struct{}) bool {
-	select {
-	case <-ch: // a nil one blocks
-		return true
+// outageTail says what is not of one phase.
+func (r *report) outageTail(res *results.Outage, owedAfter time.Duration) {
+	r.line("")
+	switch {
+	case res.Voting == nil:
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it had to wait %.2f s, and did not vote while it was watched", res.Wait))
+	case res.Votes == nil:
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; no vote of it was seen",
+			*res.Voting, res.Wait))
 	default:
-		return false
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; its votes counted after %.2f s",
+			*res.Voting, res.Wait, *res.Votes))
 	}
-}
-
-// liveHeap is what a garbage collection leaves.
-func liveHeap() uint64 {
-	runtime.GC()
-	runtime.GC() // the first only marks what sync.Pools hold
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
-// goroutineSampler counts goroutines while others work.
-type goroutineSampler struct {
-	quit, ended chan struct{}
-	seen        []int
-}
-
-func sampleGoroutines() *goroutineSampler {
-	g := &goroutineSampler{quit: make(chan struct{}), ended: make(chan struct{})}
-	go func() {
-		defer close(g.ended)
-		tick := time.NewTicker(sampleTime)
-		defer tick.Stop()
-		for {
-			select {
-			case <-g.quit:
-				return
-			case <-tick.C:
-				g.seen = append(g.seen, runtime.NumGoroutine())
-			}
-		}
-	}()
-	return g
-}
-
-// stop returns the median of the later half of what was seen: a leak is largest there.
-func (g *goroutineSampler) stop() int {
-	close(g.quit)
-	<-g.ended
-	late := g.seen[len(g.seen)/2:]
-	if len(late) == 0 {
-		return 0
+	if left := res.Owed; left.Keys == 0 && left.Releases == 0 && left.Scripts <= phases.NotesLimit {
+		text.Paragraph(r.table, "owed", fmt.Sprintf("nothing %v after the last fault: no key is left, and a client with nothing to do runs %s a second, for its clock notes",
+			owedAfter, text.Plural(left.Scripts, "script")))
+	} else {
+		text.Paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the client keeps %s, and the masters ran %s in a second for a client with nothing to do",
+			text.Plural(res.Owed.Keys, "key"), owedAfter, text.Plural(res.Owed.Releases, "release"), text.Plural(res.Owed.Scripts, "script")))
 	}
-	slices.Sort(late)
-	return late[len(late)/2]
+	for _, what := range res.Failed {
+		text.Paragraph(r.table, "FAILED", what)
+	}
 }

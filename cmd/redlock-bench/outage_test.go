@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,29 +11,27 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/phases"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
-	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/termline"
-	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
-const mb = 1 << 20
+const Mb = 1 << 20
 
 // good is an outage in which everything holds.
 func good() ([]*results.PhaseCell, *results.Outage) {
 	row := func(phase string, heap uint64) *results.PhaseCell {
 		return &results.PhaseCell{Phase: phase, Pairs: 1000, Median: 1000, Heap: heap, Goroutines: 78}
 	}
-	cells := []*results.PhaseCell{row(phaseBefore, 100*mb), row(phaseKilled, 108*mb), row(phaseReturned, 109*mb), row(phaseFrozen, 100*mb), row(phaseAfter, 90*mb)}
+	cells := []*results.PhaseCell{row(phases.Before, 100*Mb), row(phases.Killed, 108*Mb), row(phases.Returned, 109*Mb), row(phases.Frozen, 100*Mb), row(phases.After, 90*Mb)}
 	for _, c := range cells[1:] {
-		ratioTo(c, cells[0])
+		phases.RatioTo(c, cells[0])
 	}
 	voting, votes := 2.5, 4.0
 	return cells, &results.Outage{Wait: 2.04, Voting: &voting, Votes: &votes, Owed: &results.Owed{}}
@@ -47,15 +44,15 @@ func TestJudge(t *testing.T) {
 		want  []string
 	}{
 		"all well":            {func([]*results.PhaseCell, *results.Outage) {}, nil},
-		"heap at the limit":   {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 109 * mb }, nil},
-		"heap grows":          {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 110 * mb }, []string{"heap, killed: 110 MB; at most 109 are allowed"}},
-		"heap stays":          {func(c []*results.PhaseCell, _ *results.Outage) { c[4].Heap = 1000 * mb }, []string{"heap, after: 1,000 MB; at most 109"}},
+		"heap at the limit":   {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 109 * Mb }, nil},
+		"heap grows":          {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 110 * Mb }, []string{"heap, killed: 110 MB; at most 109 are allowed"}},
+		"heap stays":          {func(c []*results.PhaseCell, _ *results.Outage) { c[4].Heap = 1000 * Mb }, []string{"heap, after: 1,000 MB; at most 109"}},
 		"two goroutines":      {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Goroutines = 80 }, nil},
 		"goroutines":          {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Goroutines = 81 }, []string{"goroutines, frozen: 81; at most 80 are allowed"}},
 		"many goroutines":     {func(c []*results.PhaseCell, _ *results.Outage) { c[0].Goroutines, c[3].Goroutines = 1000, 1010 }, nil},
-		"slow":                {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Median = 940; ratioTo(c[1], c[0]) }, []string{"locks/s, killed: 0.94 of before; at least 0.95"}},
-		"slow while frozen":   {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Median = 0; ratioTo(c[3], c[0]) }, []string{"locks/s, frozen: 0.00 of before"}},
-		"slow while it waits": {func(c []*results.PhaseCell, _ *results.Outage) { c[2].Median = 500; ratioTo(c[2], c[0]) }, nil},
+		"slow":                {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Median = 940; phases.RatioTo(c[1], c[0]) }, []string{"locks/s, killed: 0.94 of before; at least 0.95"}},
+		"slow while frozen":   {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Median = 0; phases.RatioTo(c[3], c[0]) }, []string{"locks/s, frozen: 0.00 of before"}},
+		"slow while it waits": {func(c []*results.PhaseCell, _ *results.Outage) { c[2].Median = 500; phases.RatioTo(c[2], c[0]) }, nil},
 		"votes late":          {func(_ []*results.PhaseCell, r *results.Outage) { r.Votes = &late }, []string{"votes counted after 4.0 s; 4.0 s are allowed, 2.0 s of them its wait"}},
 		"no votes":            {func(_ []*results.PhaseCell, r *results.Outage) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
 		"does not vote":       {func(_ []*results.PhaseCell, r *results.Outage) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
@@ -66,7 +63,7 @@ func TestJudge(t *testing.T) {
 	} {
 		cells, res := good()
 		tc.spoil(cells, res)
-		failed := judge(cells, res)
+		failed := phases.Judge(cells, res)
 		if failed == nil || len(failed) != len(tc.want) {
 			t.Errorf("%s: %q, want %q", name, failed, tc.want)
 			continue
@@ -83,13 +80,13 @@ func TestJudge(t *testing.T) {
 func TestOutage_verdict_tableAndExitCode(t *testing.T) {
 	cells, res := good()
 	cells[3].Figures = results.Figures{P50: 3468689, P99: 60e6, CPU: 27333, Errors: 100000, FirstErr: errors.New(strings.Repeat("no quorum ", 20))}
-	cells[3].Median, cells[3].Heap, cells[3].Goroutines = 0.2, 9000*mb, 10000
+	cells[3].Median, cells[3].Heap, cells[3].Goroutines = 0.2, 9000*Mb, 10000
 	res.Voting, res.Votes, res.Owed = nil, nil, &results.Owed{Keys: 320, Scripts: 181746}
 	for _, strict := range []bool{false, true} {
 		var table bytes.Buffer
-		o := &outage{callers: 64, frozen: time.Second, strict: strict, pace: usualPace, setup: setup{ttl: time.Second, duration: time.Second}}
+		o := &outage{callers: 64, frozen: time.Second, strict: strict, pace: phases.UsualPace, setup: setup{ttl: time.Second, duration: time.Second}}
 		r := &report{table: &table, progress: &termline.Line{}, result: results.Result{Outage: res}}
-		r.outageHead(newBackend(ownServers, 5), o)
+		r.outageHead(masters.New(masters.OwnServers, 5), o)
 		for _, c := range cells {
 			r.outageRow(c)
 		}
@@ -108,106 +105,6 @@ func TestOutage_verdict_tableAndExitCode(t *testing.T) {
 	}
 }
 
-// stuck is a lock that cannot be had.
-type stuck struct{ tried func() }
-
-func (s stuck) pair(context.Context) error {
-	s.tried()
-	return errors.New("stuck")
-}
-
-func TestLoad_notOneLock_anErrorOnlyWhereAllIsWell(t *testing.T) {
-	l := &load{progress: &termline.Line{}, report: &report{table: io.Discard}}
-	phase := func(name string) error { // it ends when somebody has tried
-		tried := make(chan struct{})
-		l.pairers = []pairer{stuck{sync.OnceFunc(func() { close(tried) })}}
-		return l.phase(t.Context(), name, time.Minute, tried)
-	}
-	if err := phase(phaseBefore); err == nil || !strings.Contains(err.Error(), "stuck") {
-		t.Errorf("before: %v", err)
-	}
-	if err := phase(phaseKilled); err != nil {
-		t.Errorf("killed: %v", err)
-	}
-	if c := l.cells[1]; c.Pairs != 0 || c.Errors == 0 || c.Heap == 0 {
-		t.Errorf("%+v", c)
-	}
-	if _, err := json.Marshal(l.cells); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := l.phase(ctx, phaseAfter, time.Millisecond, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
-}
-
-func TestGoroutineSampler_more_seen(t *testing.T) {
-	stall.Try(t, sampleTime, moreGoroutines)
-}
-
-func moreGoroutines(t testing.TB) {
-	before := sampleGoroutines()
-	time.Sleep(3 * sampleTime)
-	least := before.stop()
-	g := sampleGoroutines()
-	quit := make(chan struct{})
-	for range 50 {
-		go func() { <-quit }()
-	}
-	time.Sleep(5 * sampleTime)
-	if got := g.stop(); got < least+45 {
-		t.Errorf("%d goroutines, and then 50 more are %d", least, got)
-	}
-	close(quit)
-}
-
-func TestLiveHeap_garbage_notCounted(t *testing.T) {
-	before := liveHeap()
-	kept := make([]byte, 20*mb)
-	if got := liveHeap(); got < before+19*mb {
-		t.Errorf("%d bytes, and with 20 MB more %d", before, got)
-	}
-	_ = append(kept[:0], 1)
-	kept = nil
-	_ = kept
-	if got := liveHeap(); got > before+mb {
-		t.Errorf("%d bytes, and after 20 MB of garbage %d", before, got)
-	}
-}
-
-// Only a record that lets this life of the master vote counts, and then only a key of the locks.
-func TestComeback_look(t *testing.T) {
-	s := start(t, localredis.Config{})
-	b := newBackend(ownServers, 1)
-	must(t, b.connect([]string{s.URL()}))
-	defer b.close()
-	ctx, names := t.Context(), lockNames(b.prefix, 3)
-	c := &comeback{server: s, admin: b.admins[0], names: names}
-	incarnation, err := c.incarnation(ctx)
-	must(t, err)
-	voting := membership.RecordState{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: incarnation, Phase: membership.Voting}
-	recovering, another := voting, voting
-	recovering.Phase, recovering.Nonce = membership.Quarantined, 5
-	another.Incarnation = "another"
-	expect := func(what string, wantVotes bool, wantKeys int64) {
-		t.Helper()
-		if votes, keys, err := c.look(ctx, incarnation); votes != wantVotes || keys != wantKeys || err != nil {
-			t.Errorf("%s: %v, %d keys, %v", what, votes, keys, err)
-		}
-	}
-	expect("no record", false, 0)
-	for what, rs := range map[string]membership.RecordState{"recovering": recovering, "another life": another} {
-		must(t, c.admin.HSet(ctx, protocol.RecordKey, "state", rs.String()).Err())
-		expect(what, false, 0)
-	}
-	must(t, c.admin.HSet(ctx, protocol.RecordKey, "state", voting.String()).Err())
-	must(t, c.admin.HSet(ctx, "another's lock", "h", 1).Err())
-	expect("no key of ours", true, 0)
-	must(t, c.admin.HSet(ctx, names[2], "h", 1).Err())
-	expect("a vote", true, 1)
-}
-
 // All of it, on three masters and in a hurry.
 func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 	needs.Redis(t)
@@ -218,7 +115,7 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
 		o.define(fs)
 		must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file+" --html "+file+".html")))
-		o.pace = pace{calm: 300 * time.Millisecond, owed: time.Second, look: 200 * time.Millisecond}
+		o.pace = phases.Pace{Calm: 300 * time.Millisecond, Owed: time.Second, Look: 200 * time.Millisecond}
 		var table bytes.Buffer
 		must(t, o.run(t.Context(), output{&table, io.Discard}))
 		tidy(t, table.String())
@@ -227,7 +124,7 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 		must(t, err)
 		m := decode(t, text)
 		for i, c := range cells(t, m, 5) {
-			if want := []string{phaseBefore, phaseKilled, phaseReturned, phaseFrozen, phaseAfter}[i]; c["phase"] != want {
+			if want := []string{phases.Before, phases.Killed, phases.Returned, phases.Frozen, phases.After}[i]; c["phase"] != want {
 				t.Errorf("phase %d is %v, want %s", i, c["phase"], want)
 			}
 			has(t, c, 1, "pairs", "pairs_per_second", "pairs_per_second_p50", "p50_us", "p99_us", "cpu_us_per_pair", "heap_bytes", "goroutines")
@@ -241,7 +138,7 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 			t.Errorf("it voted before its wait was over: %v", res)
 		}
 		// A clock note may fall into the moment that is watched. A client that pays for releases runs hundreds of scripts.
-		if owed := res["owed"].(map[string]any); owed["keys"] != 0.0 || owed["scripts"].(float64) > notesLimit {
+		if owed := res["owed"].(map[string]any); owed["keys"] != 0.0 || owed["scripts"].(float64) > phases.NotesLimit {
 			t.Errorf("owed %v", owed)
 		}
 	})

@@ -6,10 +6,14 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/crowd"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
@@ -73,21 +77,27 @@ func sevenReaders(t, whole testing.TB, where string) {
 // The known-bad case: processes on different masters do not exclude each other, and their clocks can be compared.
 func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
 	asProgram(t)
-	var fleets []*fleet
+	var saw crowd.Sight
+	var mu sync.Mutex
+	var both errgroup.Group
 	for range 2 {
 		nodes := startURLs(t, 1)
 		begun(t, nodes)
 		task := testTask(nodes)
 		task.Duration = time.Second // both begin at some time in it
-		f, err := task.fleet(t.Context(), 1)
+		f, err := task.Fleet(t.Context(), 1)
 		must(t, err)
-		defer f.close()
-		fleets = append(fleets, f)
+		defer f.Close()
+		both.Go(func() error {
+			one, err := f.Press(t.Context(), 0)
+			mu.Lock()
+			defer mu.Unlock()
+			saw.Add(one)
+			return err
+		})
 	}
-	both := &fleet{processes: []*process{fleets[0].processes[0], fleets[1].processes[0]}}
-	saw, err := both.press(t.Context(), 0)
-	must(t, err)
-	if cell := newContentionCell(saw, 0, 0); cell.Overlaps == 0 || len(saw.Waiters) != 4 || saw.Rounds == 0 {
+	must(t, both.Wait())
+	if cell := crowd.NewCell(saw, 0, 0); cell.Overlaps == 0 || len(saw.Waiters) != 4 || saw.Rounds == 0 {
 		t.Errorf("%+v", cell)
 	}
 }
@@ -95,7 +105,7 @@ func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
 func TestFleet_processCannotStart_itsErrorAndNothingLeft(t *testing.T) {
 	hurry(t)
 	asProgram(t)
-	_, err := testTask(masterurl.URLs{"redis://:topsecret@127.0.0.1:1"}).fleet(t.Context(), 2)
+	_, err := testTask(masterurl.URLs{"redis://:topsecret@127.0.0.1:1"}).Fleet(t.Context(), 2)
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: node: master unreachable") || strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("%v", err)
 	}
@@ -107,20 +117,20 @@ func TestFleet_cancelled_saysWhatItSaw(t *testing.T) {
 	begun(t, nodes)
 	task := testTask(nodes)
 	task.Duration = time.Hour
-	f, err := task.fleet(t.Context(), 2)
+	f, err := task.Fleet(t.Context(), 2)
 	must(t, err)
-	defer f.close()
+	defer f.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
-	saw, err := f.press(ctx, 0)
+	saw, err := f.Press(ctx, 0)
 	must(t, err)
 	if len(saw.Waiters) != 2 || saw.Elapsed > time.Minute {
 		t.Errorf("%d waiters, %v", len(saw.Waiters), saw.Elapsed)
 	}
 }
 
-func testTask(nodes []string) *task {
-	return &task{Nodes: nodes, Name: "hot", TTL: time.Second, Hold: time.Millisecond, Duration: 200 * time.Millisecond, Waiters: 2}
+func testTask(nodes []string) *crowd.Task {
+	return &crowd.Task{Nodes: nodes, Name: "hot", TTL: time.Second, Hold: time.Millisecond, Duration: 200 * time.Millisecond, Waiters: 2}
 }
 
 // begun makes masters vote.
@@ -129,25 +139,11 @@ func begun(t testing.TB, nodes []string) {
 	quorumtest.Begin(t, nodes, redlock.WithNodeCount(len(nodes)))
 }
 
-func TestPortion_addsUp(t *testing.T) {
-	for n := range 20 {
-		for m := 1; m < 6; m++ {
-			sum := 0
-			for k := range m {
-				sum += portion(n, m, k)
-			}
-			if sum != n || portion(n, m, 0)-portion(n, m, m-1) > 1 {
-				t.Errorf("%d over %d: %d", n, m, sum)
-			}
-		}
-	}
-}
-
 func TestProgram_parentKilled_processesGone(t *testing.T) {
 	needs.Test(t)
 	p := startProgram(t, "contention", "--masters", "3", "--processes", "2", "--duration", "1m")
 	count := func() (n int) {
-		for _, pid := range pids(t, contenderName) {
+		for _, pid := range pids(t, crowd.Contender) {
 			env, _ := os.ReadFile("/proc/" + pid + "/environ")
 			if strings.Contains(string(env), "TMPDIR="+p.tmp+"\x00") {
 				n++

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/sheet"
 	"github.com/redlock-go/redlock/internal/termline"
@@ -28,7 +29,7 @@ type report struct {
 }
 
 // measure is what latency, contention and tour have in common: masters for the time of work, and a report of what it measured.
-func (s *setup) measure(ctx context.Context, o output, name string, work func(context.Context, *backend, *report) error) error {
+func (s *setup) measure(ctx context.Context, o output, name string, work func(context.Context, *masters.Backend, *report) error) error {
 	if err := s.checkFiles(); err != nil {
 		return err
 	}
@@ -36,15 +37,15 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	if err != nil {
 		return fmt.Errorf("masters not available: %w", err)
 	}
-	defer b.close()
+	defer b.Close()
 	r := &report{table: o.out, progress: termline.New(o.err)}
 	if s.json == "-" {
 		r.table = o.err
 	}
 	r.result = results.Result{
-		Command: name, Run: testbed.Here(s.commandLine(name), b.about[0]), Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
+		Command: name, Run: testbed.Here(s.commandLine(name), b.About[0]), Backend: b.Kind, Masters: b.N, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
 	}
-	b.describe(r.table)
+	b.Describe(r.table)
 	r.line("")
 	err = work(ctx, b, r)
 	r.result.Interrupted = ctx.Err() != nil
@@ -123,15 +124,15 @@ func (r *report) line(format string, args ...any) {
 	fmt.Fprintln(r.table, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-func (r *report) latencyHead(b *backend, l *latency) {
-	r.line("latency of acquire + release: %s, %v a cell", b.label(), l.duration)
-	switch up := len(b.options); {
-	case b.kind == givenNodes && up < b.n:
-		r.line("the floor and CPU are of the %s that answer", plural(up, "master"))
+func (r *report) latencyHead(b *masters.Backend, l *latency) {
+	r.line("latency of acquire + release: %s, %v a cell", b.Label(), l.duration)
+	switch up := len(b.Options); {
+	case b.Kind == masters.GivenNodes && up < b.N:
+		r.line("the floor and CPU are of the %s that answer", text.Plural(up, "master"))
 	case l.hurt != "":
 		r.line("hurt: %s of one master, %v before; the floor and CPU are of the others", l.hurt, hurtFor)
 	}
-	if b.kind == embedded {
+	if b.Kind == masters.Embedded {
 		r.line("floor and masters' CPU: not available on embedded masters")
 	} else {
 		r.line("ratio is lock / floor, the least it could cost; cpu is for one pair")
@@ -149,13 +150,13 @@ func (r *report) latencyRow(c *results.LatencyCell) {
 	}
 	r.latencyLine("        floor", c.Floor)
 	q := c.Ratio
-	r.line("        ratio%9.2f%8.2f%8.2f%8.2f%9.2f%8.2f%8s", q.PairsPerSecond, q.P50, q.P99, q.P999, q.Max, q.CPU, optional(q.MastersCPU))
+	r.line("        ratio%9.2f%8.2f%8.2f%8.2f%9.2f%8.2f%8s", q.PairsPerSecond, q.P50, q.P99, q.P999, q.Max, q.CPU, text.Optional(q.MastersCPU))
 	r.line("        pairs/s turn by turn: median %.2f, half of them %.2f to %.2f", q.Median, q.Low, q.High)
 }
 
 func (r *report) latencyLine(name string, f *results.Figures) {
-	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7d", name, number(f.PairsPerSecond), number(f.P50), number(f.P99), number(f.P999),
-		number(f.Max), number(f.CPU), optional(f.MastersCPU), f.Errors)
+	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7d", name, text.Number(f.PairsPerSecond), text.Number(f.P50), text.Number(f.P99), text.Number(f.P999),
+		text.Number(f.Max), text.Number(f.CPU), text.Optional(f.MastersCPU), f.Errors)
 	r.firstError(f.FirstErr)
 }
 
@@ -167,12 +168,12 @@ func (r *report) firstError(err error) {
 	}
 }
 
-func (r *report) contentionHead(b *backend, c *contention) {
-	who := plural(c.clients, "client")
+func (r *report) contentionHead(b *masters.Backend, c *contention) {
+	who := text.Plural(c.clients, "client")
 	if c.processes > 0 {
 		who = fmt.Sprintf("%d processes", c.processes)
 	}
-	r.line("contention for one lock: %s, %s, hold %v, %v a cell", b.label(), who, c.hold, c.duration)
+	r.line("contention for one lock: %s, %s, hold %v, %v a cell", b.Label(), who, c.hold, c.duration)
 	if c.readers > 0 {
 		r.line("a read-write lock: %d of the waiters read, the others write", c.readers)
 	}
@@ -183,7 +184,7 @@ func (r *report) contentionHead(b *backend, c *contention) {
 		r.line("proxies add %v to each round trip", c.delay)
 	}
 	r.line("share 1 is even; overlaps must be 0")
-	if b.kind == embedded {
+	if b.Kind == masters.Embedded {
 		r.line("commands: not available on embedded masters")
 	}
 	r.line("")
@@ -195,20 +196,20 @@ const contentionLine = "%7s%9s%9s%7s%7s%6s%6s%6s%7s%7s%9s"
 
 func (r *report) contentionRow(c *results.ContentionCell) {
 	r.result.Cells = append(r.result.Cells, c)
-	r.line(contentionLine, strconv.Itoa(c.Waiters), number(c.Rate), number(c.WaitP50/1e3), number(c.WaitP99/1e3),
-		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
-		optional(c.Commands), number(c.Rounds), strconv.Itoa(c.Overlaps))
+	r.line(contentionLine, strconv.Itoa(c.Waiters), text.Number(c.Rate), text.Number(c.WaitP50/1e3), text.Number(c.WaitP99/1e3),
+		text.Number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
+		text.Optional(c.Commands), text.Number(c.Rounds), strconv.Itoa(c.Overlaps))
 	if c.OfTurns > 0 {
-		r.line(contentionLine, "limit", number(c.Limit), "", number(float64(c.Waiters)/c.Limit*1e3), "", "", "", "", "", "", "")
+		r.line(contentionLine, "limit", text.Number(c.Limit), "", text.Number(float64(c.Waiters)/c.Limit*1e3), "", "", "", "", "", "", "")
 		r.line("        the limit: %s ms held and a trip of %s ms; the rate is %.2f of it,",
-			number(c.Held/1e3), number(c.Trip/1e3), c.OfLimit)
+			text.Number(c.Held/1e3), text.Number(c.Trip/1e3), c.OfLimit)
 		r.line("        and the p99 wait %.2f times what it would be", c.OfTurns)
 	}
 	if c.ClientCPU != nil {
-		r.line("        clients: %s us of CPU a lock", number(*c.ClientCPU))
+		r.line("        clients: %s us of CPU a lock", text.Number(*c.ClientCPU))
 	}
 	if c.Readers > 0 {
-		r.line("        readers: %s/s of these, up to %d at once", number(c.ReadRate), c.Together)
+		r.line("        readers: %s/s of these, up to %d at once", text.Number(c.ReadRate), c.Together)
 	}
 	if c.Lost > 0 {
 		r.line("        %d leases were lost: their holders outlived their validity", c.Lost)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/crowd"
 	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/redact"
 	"github.com/redlock-go/redlock/internal/text"
@@ -129,7 +130,7 @@ func lookUp(args []string) (entry, []string, error) {
 	if isHelp(args[0]) || args[0] == "help" {
 		return entry{help: overview(table)}, nil, nil
 	}
-	for _, e := range append(table, entry{name: contenderName, make: func() command { return contender{} }}) {
+	for _, e := range append(table, entry{name: crowd.Contender, make: func() command { return contender{} }}) {
 		if e.name == args[0] {
 			return e, args[1:], nil
 		}

@@ -4,9 +4,10 @@ package main
 
 import (
 	"context"
-
 	"flag"
 	"time"
+
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 )
 
 const tourHelp = `Runs latency and contention briefly on the same masters. See their own --help
@@ -19,7 +20,7 @@ type tour struct{ setup }
 func (t *tour) define(fs *flag.FlagSet) { t.setup.define(fs, time.Second) }
 
 func (t *tour) run(ctx context.Context, o output) error {
-	return t.setup.measure(ctx, o, "tour", func(ctx context.Context, b *backend, r *report) error {
+	return t.setup.measure(ctx, o, "tour", func(ctx context.Context, b *masters.Backend, r *report) error {
 		l := &latency{setup: t.setup, callers: counts{1, 16, 64}}
 		if err := l.cells(ctx, b, r); err != nil {
 			return err

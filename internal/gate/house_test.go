@@ -36,7 +36,6 @@ const (
 var larger = map[string]string{
 	"chaos":                              "the harness: clusters, nemeses, histories and checkers are out, and what is left is one run step by step",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
-	"cmd/redlock-bench":                  "four measurements and what they print; pages, comparisons and results are out",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
 	"internal/sim":                       "one world with all acts and faults: two halves would need each other's state",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text prints text for terminals of 80 columns.
+// Package text prints text for terminals of 80 columns, and numbers as people read them.
 package text
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package crowd
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ type span struct {
 	Read  bool          `json:"read,omitempty"`
 }
 
-// monotonic is CLOCK_MONOTONIC. Go's own monotonic readings do not leave their process.
-func monotonic() time.Duration {
+// Monotonic is CLOCK_MONOTONIC. Go's own monotonic readings do not leave their process.
+func Monotonic() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with these arguments
 	return time.Duration(ts.Nano())

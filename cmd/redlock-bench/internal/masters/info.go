@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package masters
 
 import (
 	"context"
@@ -11,15 +11,9 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// cpuTime is CPU spent so far: by this process, and by all masters together. ok is false where a master did not tell, be it once.
-type cpuTime struct {
-	process, masters time.Duration
-	ok               bool
-}
-
-// mastersCPU is the masters' own getrusage, from INFO cpu.
-func (b *backend) mastersCPU(ctx context.Context) (sum time.Duration, ok bool) {
-	for _, c := range b.admins {
+// MastersCPU is the masters' own getrusage, from INFO cpu.
+func (b *Backend) MastersCPU(ctx context.Context) (sum time.Duration, ok bool) {
+	for _, c := range b.Admins {
 		info, err := c.Info(ctx, "cpu").Result()
 		if err != nil {
 			return 0, false
@@ -32,7 +26,7 @@ func (b *backend) mastersCPU(ctx context.Context) (sum time.Duration, ok bool) {
 			sum += time.Duration(s * float64(time.Second))
 		}
 	}
-	return sum, len(b.admins) > 0
+	return sum, len(b.Admins) > 0
 }
 
 // topLevel are the commands that a lock can only have sent itself. Redis counts what scripts call under the same names as what clients
@@ -42,9 +36,9 @@ var topLevel = []string{
 	"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe",
 }
 
-// commands is how many top-level commands all masters have executed; ok is false where they do not tell.
-func (b *backend) commands(ctx context.Context) (sum int64, ok bool) {
-	for _, c := range b.admins {
+// Commands is how many top-level commands all masters have executed; ok is false where they do not tell.
+func (b *Backend) Commands(ctx context.Context) (sum int64, ok bool) {
+	for _, c := range b.Admins {
 		info, err := c.Info(ctx, "commandstats").Result()
 		if err != nil {
 			return 0, false
@@ -53,7 +47,7 @@ func (b *backend) commands(ctx context.Context) (sum int64, ok bool) {
 			sum += commandCalls(info, name)
 		}
 	}
-	return sum, len(b.admins) > 0
+	return sum, len(b.Admins) > 0
 }
 
 // commandCalls reads a line such as cmdstat_evalsha:calls=4,usec=120,...; a command that never came has none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package masters
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/redlock-go/redlock/redlock/admin"
 )
 
-// openEmbedded makes n masters in memory, for a first look where there is no redis-server. They have no sockets and no processes, so what
+// OpenEmbedded makes n masters in memory, for a first look where there is no redis-server. They have no sockets and no processes, so what
 // costs most in a real run is missing: no figure of theirs says anything about Redis.
-func openEmbedded(n int) *backend {
-	b := newBackend(embedded, n)
-	b.about = []string{
+func OpenEmbedded(n int) *Backend {
+	b := New(Embedded, n)
+	b.About = []string{
 		fmt.Sprintf("%d EMBEDDED in this process: throw-away, not Redis, for a first look", n),
 		"no redis-server was found; to have one: apt-get install -y redis-server",
 	}
@@ -26,7 +26,7 @@ func openEmbedded(n int) *backend {
 		masters[i] = nodetest.NewMaster(fmt.Sprintf("embedded-%d", i+1))
 	}
 	c := clock.Monotonic() // nodes and client must share one
-	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+	b.NewClient = func(opts ...redlock.Option) (*redlock.Client, error) {
 		opts = append(opts, redlock.WithClock(c), redlock.WithFixedMasters())
 		nodes := embeddedNodes(masters, c)
 		err := begin(context.Background(), admin.List{Nodes: nodes, Options: opts})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package crowd
 
 import (
 	"context"
@@ -9,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func w(from, to time.Duration) span { return span{From: from, To: to} }
 func r(from, to time.Duration) span { return span{From: from, To: to, Read: true} }
@@ -138,8 +142,8 @@ func pressFake(f *fakeLock, waiters int, d time.Duration) *results.ContentionCel
 		lockers[i] = f
 	}
 	c := newCrowd(lockers, 200*time.Microsecond)
-	saw, _ := c.press(ctx, d)
-	return newContentionCell(saw, c.hold, time.Millisecond)
+	saw, _ := c.Press(ctx, d)
+	return NewCell(saw, c.hold, time.Millisecond)
 }
 
 func TestCrowd_lockLetsTwoIn_overlaps(t *testing.T) {
@@ -193,8 +197,8 @@ func TestCrowd_lockFails_errorsCounted(t *testing.T) {
 			cancel()
 		}
 	}}}, 0)
-	saw, _ := c.press(ctx, time.Minute)
-	if cell := newContentionCell(saw, 0, 0); cell.Errors == 0 || cell.FirstErr == nil {
+	saw, _ := c.Press(ctx, time.Minute)
+	if cell := NewCell(saw, 0, 0); cell.Errors == 0 || cell.FirstErr == nil {
 		t.Errorf("%+v", cell)
 	}
 }

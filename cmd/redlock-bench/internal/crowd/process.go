@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package crowd
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,53 +16,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/redlock-go/redlock/redlock"
 )
 
-// contenderName is the hidden command by which the program plays one process of a contention.
-const contenderName = "contender"
+// Contender is the hidden command by which the program plays one process of a contention. See startProcess.
+const Contender = "contender"
 
-// contender is that command. On its standard input come a task and, when all processes are ready, a word to begin; to its standard output
-// go a word that it is ready, and what it saw; each is one value of JSON. It ends when its input does, so that it never outlives the
-// program that started it, however that ended. (The task is no argument: a URL may hold a password, and arguments are for all to see.)
-type contender struct{}
-
-func (contender) define(*flag.FlagSet) {}
-func (contender) check() error         { return nil }
-
-func (contender) run(ctx context.Context, o output) error {
-	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(o.out)
-	var t task
-	if err := in.Decode(&t); err != nil {
-		return usageError{err}
-	}
-	s := setup{ttl: t.TTL}
-	opts := s.options(len(t.Nodes))
-	if t.Fixed {
-		opts = append(opts, redlock.WithFixedMasters())
-	}
-	crowd, err := t.crowd(func() (*redlock.Client, error) { return openWithin(t.Nodes, opts) })
-	if err != nil {
-		return err
-	}
-	defer crowd.close()
-	var begin string
-	if err := errors.Join(out.Encode("ready"), in.Decode(&begin)); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	saw, _ := crowd.press(ctx, t.Duration)
-	return out.Encode(saw)
-}
-
-// fleet is crowds in processes of their own.
-type fleet struct{ processes []*process }
+// Fleet is crowds in processes of their own.
+type Fleet struct{ processes []*process }
 
 // process is one of them.
 type process struct {
@@ -76,17 +35,17 @@ type process struct {
 // grace is how long a process may take to end by itself.
 const grace = 10 * time.Second
 
-// fleet shares the task's waiters out among n processes, and returns when all are ready. The caller closes what it returns; on an error
+// Fleet shares the task's waiters out among n processes, and returns when all are ready. The caller closes what it returns; on an error
 // nothing is left behind.
-func (t *task) fleet(ctx context.Context, n int) (*fleet, error) {
-	f := &fleet{}
+func (t *Task) Fleet(ctx context.Context, n int) (*Fleet, error) {
+	f := &Fleet{}
 	for k := range n {
 		share := *t
 		share.Clients = 1
 		share.Waiters, share.Readers = portion(t.Waiters, n, k), portion(t.Readers, n, k)
 		p, err := startProcess(share, max(1, runtime.NumCPU()/n))
 		if err != nil {
-			f.close()
+			f.Close()
 			return nil, err
 		}
 		f.processes = append(f.processes, p)
@@ -98,7 +57,7 @@ func (t *task) fleet(ctx context.Context, n int) (*fleet, error) {
 		return p.decode(&ready)
 	})
 	if err != nil || ctx.Err() != nil {
-		f.close()
+		f.Close()
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	return f, nil
@@ -109,12 +68,12 @@ func portion(n, m, k int) int { return (n + m - 1 - k) / m }
 
 // startProcess starts one that runs on so many cores at a time. If each thought that it had the whole machine, they would wake each other's
 // threads more than they worked.
-func startProcess(t task, cores int) (*process, error) {
+func startProcess(t Task, cores int) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(self, contenderName)}
+	p := &process{cmd: exec.Command(self, Contender)}
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
 	p.cmd.Stderr = &p.stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -151,7 +110,7 @@ func (p *process) end() string {
 }
 
 // each calls fn for all processes at once and returns the first error.
-func (f *fleet) each(fn func(p *process) error) error {
+func (f *Fleet) each(fn func(p *process) error) error {
 	var g errgroup.Group
 	for _, p := range f.processes {
 		g.Go(func() error { return fn(p) })
@@ -160,36 +119,37 @@ func (f *fleet) each(fn func(p *process) error) error {
 }
 
 // dismiss makes the processes stop and say what they have seen so far.
-func (f *fleet) dismiss() {
+func (f *Fleet) dismiss() {
 	for _, p := range f.processes {
 		_ = p.in.Close()
 	}
 }
 
-func (f *fleet) close() {
+// Close ends the processes.
+func (f *Fleet) Close() {
 	_ = f.each(func(p *process) error {
 		p.end()
 		return nil
 	})
 }
 
-// press is crowd.press for all of them. How long it takes they know from their task.
-func (f *fleet) press(ctx context.Context, _ time.Duration) (sight, error) {
+// Press is Crowd.Press for all of them. How long it takes they know from their task.
+func (f *Fleet) Press(ctx context.Context, _ time.Duration) (Sight, error) {
 	stop := context.AfterFunc(ctx, f.dismiss)
 	defer stop()
 	for _, p := range f.processes {
 		_ = json.NewEncoder(p.in).Encode("begin")
 	}
 	var mu sync.Mutex
-	var all sight
+	var all Sight
 	err := f.each(func(p *process) error {
-		var saw sight
+		var saw Sight
 		if err := p.decode(&saw); err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		all.add(saw)
+		all.Add(saw)
 		return nil
 	})
 	return all, err

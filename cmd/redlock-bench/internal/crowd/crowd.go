@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package crowd is many waiters for one lock, in this process or in a fleet of others, and what they saw. A time in which a waiter held the lock
+// lies within what the lock promised, on a clock that all processes share. So two that overlap are two holders, never an effect of the measuring.
+package crowd
 
 import (
 	"context"
@@ -37,8 +39,8 @@ func (m mutexLocker) lock(ctx context.Context) (held, error) {
 	return lease, nil
 }
 
-// task is what a crowd is to do. It crosses a pipe, for crowds in processes of their own.
-type task struct {
+// Task is what a crowd is to do. It crosses a pipe, for crowds in processes of their own.
+type Task struct {
 	Fixed     bool           // the clients have WithFixedMasters
 	Nodes     masterurl.URLs `json:"nodes"`
 	Name      string         `json:"name"` // of the lock
@@ -62,15 +64,15 @@ type seen struct {
 	First  string        `json:"first_error"`
 }
 
-// sight is what a crowd saw.
-type sight struct {
+// Sight is what a crowd saw.
+type Sight struct {
 	Waiters []seen        `json:"waiters"`
 	Rounds  uint64        `json:"rounds"` // of acquire, won or not
 	Elapsed time.Duration `json:"elapsed"`
 }
 
-// add makes s what two crowds saw at the same time.
-func (s *sight) add(other sight) {
+// Add makes s what two crowds saw at the same time.
+func (s *Sight) Add(other Sight) {
 	s.Waiters = append(s.Waiters, other.Waiters...)
 	s.Rounds += other.Rounds
 	s.Elapsed = max(s.Elapsed, other.Elapsed)
@@ -79,7 +81,7 @@ func (s *sight) add(other sight) {
 // settled is when everybody had had the lock once, but a quarter of the run at the latest. What is asked for before waits for connections
 // too, all of which are made at the same time: that is not what a wait costs from then on. If no wait that began later has ended, as when a
 // turn of all takes longer than that, it is 0: the waits from the beginning are all that was seen.
-func (s *sight) settled() (at time.Duration) {
+func (s *Sight) settled() (at time.Duration) {
 	begin := time.Duration(math.MaxInt64)
 	for _, w := range s.Waiters {
 		if len(w.Spans) == 0 {
@@ -100,29 +102,29 @@ func (s *sight) settled() (at time.Duration) {
 	return at
 }
 
-// crowd is waiters in this process that want one lock.
-type crowd struct {
+// Crowd is waiters in this process that want one lock.
+type Crowd struct {
 	hold    time.Duration
 	waiters []*waiter
 	clients []*redlock.Client
 }
 
 // newCrowd makes a waiter of each locker. All of them must be for the same lock.
-func newCrowd(lockers []locker, hold time.Duration) *crowd {
-	c := &crowd{hold: hold}
+func newCrowd(lockers []locker, hold time.Duration) *Crowd {
+	c := &Crowd{hold: hold}
 	for _, l := range lockers {
 		c.waiters = append(c.waiters, &waiter{lock: l})
 	}
 	return c
 }
 
-// crowd opens the clients that the task wants. The caller closes what it returns; on an error nothing is left behind.
-func (t *task) crowd(newClient func() (*redlock.Client, error)) (*crowd, error) {
-	c := &crowd{hold: t.Hold}
+// Crowd opens the clients that the task wants. The caller closes what it returns; on an error nothing is left behind.
+func (t *Task) Crowd(newClient func() (*redlock.Client, error)) (*Crowd, error) {
+	c := &Crowd{hold: t.Hold}
 	for range t.Clients {
 		client, err := newClient()
 		if err != nil {
-			c.close()
+			c.Close()
 			return nil, err
 		}
 		c.clients = append(c.clients, client)
@@ -135,7 +137,7 @@ func (t *task) crowd(newClient func() (*redlock.Client, error)) (*crowd, error) 
 	return c, nil
 }
 
-func (t *task) mutex(client *redlock.Client, read bool) redlock.Locker {
+func (t *Task) mutex(client *redlock.Client, read bool) redlock.Locker {
 	var opts []redlock.LockOption
 	if t.Unfair {
 		opts = append(opts, redlock.WithoutFairness())
@@ -149,18 +151,19 @@ func (t *task) mutex(client *redlock.Client, read bool) redlock.Locker {
 	return client.RWMutex(t.Name, opts...).Locker()
 }
 
-func (c *crowd) close() {
+// Close closes the clients.
+func (c *Crowd) Close() {
 	for _, client := range c.clients {
 		_ = client.Close()
 	}
 }
 
-// press lets all waiters take the lock in turn for d, or until ctx ends, and returns when the last has given it back. It has no error; the
+// Press lets all waiters take the lock in turn for d, or until ctx ends, and returns when the last has given it back. It has no error; the
 // crowds in other processes have.
-func (c *crowd) press(ctx context.Context, d time.Duration) (sight, error) {
+func (c *Crowd) Press(ctx context.Context, d time.Duration) (Sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	s := sight{Rounds: -c.rounds()}
+	s := Sight{Rounds: -c.rounds()}
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for _, w := range c.waiters {
@@ -176,7 +179,7 @@ func (c *crowd) press(ctx context.Context, d time.Duration) (sight, error) {
 	return s, nil
 }
 
-func (c *crowd) rounds() (n uint64) {
+func (c *Crowd) rounds() (n uint64) {
 	for _, client := range c.clients {
 		n += client.Stats().Rounds
 	}
@@ -192,9 +195,9 @@ type waiter struct {
 
 func (w *waiter) work(ctx context.Context, hold time.Duration) {
 	for ctx.Err() == nil {
-		asked := monotonic()
+		asked := Monotonic()
 		h, err := w.lock.lock(ctx)
-		got := monotonic()
+		got := Monotonic()
 		switch {
 		case err == nil:
 			w.hold(ctx, h, span{Asked: asked, From: got, Read: w.read}, hold)
@@ -216,7 +219,7 @@ func (w *waiter) hold(ctx context.Context, h held, s span, d time.Duration) {
 		testbed.Nap(napMost)
 	}
 	testbed.Nap(min(d, napMost))
-	s.To = monotonic()
+	s.To = Monotonic()
 	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
 	err := h.Unlock(context.Background())
 	w.Spans = append(w.Spans, s)
