@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,7 +40,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	for _, src := range wire.Sources() {
 		pipe.ScriptLoad(ctx, src)
 	}
-	check := wire.Check(ctx, pipe, r.keys)
+	check := wire.NewCheck(r.keys).AddTo(ctx, pipe)
 	if r.binding.Owner != "" {
 		pipe.ClientSetName(ctx, r.binding.Owner) // without the right the connection has no name
 	}
@@ -57,12 +55,9 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if err := r.locator.CheckMode(isCluster(about)); err != nil {
 		return err
 	}
-	if err := check.Err(); err != nil {
+	forReaders, refusal, err := check.Rights()
+	if err != nil {
 		return cmp.Or(wire.NotServing(err), ident.Check(), err) // such as MOVED, which says where to go on, or LOADING. But what is no master has no scripts
-	}
-	missing, forReaders, refusal := wire.Rights(check.Val())
-	if len(missing) > 0 {
-		return fmt.Errorf("%w %s", wire.ErrRights, strings.Join(missing, ", "))
 	}
 	// The master may refuse CLIENT ID and SCRIPT LOAD. Then killPrevious does nothing, and
 	// the first call of each script is sent again with EVAL.

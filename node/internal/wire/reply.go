@@ -272,9 +272,9 @@ func decodeNotGranted(vals []any) protocol.Reply {
 	return r
 }
 
-// Rights reads what check.lua returns: the rights that the user lacks for every lock, those that
+// rights reads what check.lua returns: the rights that the user lacks for every lock, those that
 // it lacks for read locks, and an ErrNoWrites if the master refuses to write.
-func Rights(reply any) (missing, forReaders []string, refusal error) {
+func rights(reply any) (missing, forReaders []string, refusal error) {
 	lists, _ := reply.([]any)
 	if len(lists) > 2 {
 		if text, _ := lists[2].(string); text != "" {

@@ -4,9 +4,11 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,27 +43,39 @@ func register(source string) (sha string) {
 // Sources returns the texts of all scripts that a connection must load.
 func Sources() []string { return slices.Collect(maps.Values(sources)) }
 
-// Checked is the answer of check.lua, which [Rights] reads.
+// Checked is a call of check.lua, and its answer.
 type Checked struct {
-	*redis.Cmd
+	check *redis.Cmd
 	named *redis.Cmd // of a script that does nothing, by its SHA-1: no script can try EVALSHA
 }
 
-// Check adds check.lua to pipe.
-func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) Checked {
-	check := pipe.Eval(ctx, checkSource, []string{keys.check.Key}, keys.checkArgs()...)
-	return Checked{check, pipe.EvalSha(ctx, nothingSHA, nil)}
+// NewCheck returns the call, which is not sent.
+func NewCheck(keys *Keys) *Checked {
+	args := append([]any{"eval", checkSource, 1, keys.check.Key}, keys.checkArgs()...)
+	return &Checked{redis.NewCmd(background, args...), redis.NewCmd(background, "evalsha", nothingSHA, 0)}
 }
 
-// Err is why the rights are not known, or that the user may not run scripts.
-func (c Checked) Err() error {
-	if err := c.Cmd.Err(); err != nil {
-		return err
+// AddTo adds the call to pipe.
+func (c *Checked) AddTo(ctx context.Context, pipe redis.Pipeliner) *Checked {
+	_ = pipe.Process(ctx, c.check)
+	_ = pipe.Process(ctx, c.named)
+	return c
+}
+
+// Rights returns the rights that the user lacks for read locks, and an ErrNoWrites if the master refuses to write. err is what the
+// user lacks for every lock, or why that is not known.
+func (c *Checked) Rights() (forReaders []string, refusal, err error) {
+	if err := c.check.Err(); err != nil {
+		return nil, nil, err
 	}
 	if err := c.named.Err(); denies(err) {
-		return err
+		return nil, nil, err
 	}
-	return nil
+	missing, forReaders, refusal := rights(c.check.Val())
+	if len(missing) > 0 {
+		err = fmt.Errorf("%w %s", ErrRights, strings.Join(missing, ", "))
+	}
+	return forReaders, refusal, err
 }
 
 // background is the context of every command. go-redis takes only a deadline from a
