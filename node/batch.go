@@ -38,6 +38,7 @@ type batch struct {
 	refusal  error // why the master may be asked for no vote; nil: it may
 	releases []*unacked.Entry
 	ops      []*protocol.Op
+	rights   bool // it looks at the user's rights too
 }
 
 // drops says why the lane does not send op, an op of b; nil: it does. The time of op may be over. Or the master may not be asked for a
@@ -72,6 +73,7 @@ type aboutMaster struct {
 	grants bool // requests for new votes are among it
 	time   *redis.TimeCmd
 	info   wire.Info // all of InfoSections for a read of the record, else stats alone
+	rights *wire.Checked
 	// sent and received are when it was asked and answered.
 	sent, received time.Duration
 }
@@ -107,7 +109,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		}
 		r.unacked.Answered(entry, &reply, b.at)
 	}
-	replaced, taken := false, false
+	replaced, denied := false, false
 	for i, op := range b.ops {
 		r.pipe.Reply(len(b.releases)+i, op.Request, &op.Reply)
 		if op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted {
@@ -122,10 +124,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 			if not := wire.NotServing(why); not != nil {
 				notServing = not
 			}
-			if op.Kind == protocol.ReadRecord && errors.Is(why, ErrDenied) {
-				notServing = why // a right was taken away: the next greeting says which
-			}
-			taken = taken || r.rightTaken(why)
+			denied = denied || deniedRight(op)
 			replaced = replaced || conn.incarnationChanged(why)
 		}
 		r.keepUnacknowledgedLocked(op, b.at, err != nil)
@@ -133,14 +132,13 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	r.mu.Unlock()
 
 	r.heardOfWrites(b.ops)
+	notServing = r.heardOfRights(&about, denied, notServing)
 	r.deliver(b.ops)
 	switch {
 	case err != nil:
 		return err
 	case notServing != nil:
 		return notServing // the next connect searches for the master
-	case taken:
-		return errStale // the next greeting says which right, and that is what callers and Observers are told
 	case replaced:
 		return conn.verify()
 	}
@@ -192,7 +190,7 @@ func (r *redisNode) takeEpoch(conn *conn, epoch string) {
 // answered is a doubt too: of a batch that is sent again in part, the votes of the other part stand when the connection breaks.
 func (r *redisNode) doubts(conn *conn, about *aboutMaster) (doubt, notServing error) {
 	doubt = about.untimed()
-	notServing = doubt // the next greeting says which right is missing
+	notServing = doubt
 	if r.observeClock(about.sent, about.received, about.time) && !mutants.NoClockWatch {
 		doubt = ErrClock
 	}
@@ -218,7 +216,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 			pipe.Add(&entry.Req)
 		}
 	}
-	about.asked = len(b.releases) > 0
+	about.asked = len(b.releases) > 0 || b.rights
 	votes, reads := false, false
 	for i, op := range b.ops {
 		req := op.Request
@@ -248,15 +246,18 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	switch {
 	case reads:
 		about.info = pipe.Info(protocol.InfoSections...)
-	case votes && (far || b.at-r.evictedReadAt >= evictedEvery):
+	case b.rights || votes && (far || b.at-r.evictedReadAt >= evictedEvery):
 		about.info = pipe.Info("stats")
 	}
 	if about.info != nil {
 		r.evictedReadAt = b.at
 	}
-	if reads || votes && (far || b.at-r.clockReadAt >= clockEvery) {
+	if reads || b.rights || votes && (far || b.at-r.clockReadAt >= clockEvery) {
 		r.clockReadAt = b.at
 		about.time = pipe.Time()
+	}
+	if b.rights {
+		about.rights = pipe.Check()
 	}
 	return about
 }
@@ -291,17 +292,6 @@ func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration,
 		r.unacked.Add(op.Request).Denied = errors.Is(op.Reply.Err, ErrDenied)
 		r.unacked.PauseFrom(now)
 	}
-}
-
-// rightTaken says whether why, the error of an op, is that the user may not run a command any more, or that the master has lost it. A key or a
-// channel that is denied concerns some locks only. A denial that the greeting does not find, as of a right that only readers need, has the lane
-// greet once and no more.
-func (r *redisNode) rightTaken(why error) bool {
-	if !wire.DeniesCommand(why) || why.Error() == r.denial {
-		return false
-	}
-	r.denial = why.Error()
-	return true
 }
 
 // heardOfWrites looks whether the master has refused a write of these ops, or done one.

@@ -106,7 +106,7 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	}
 	if err != nil {
 		if c.refused != nil {
-			err, r.denial = c.refused, ""
+			err = c.refused
 		}
 		c.close()
 		err = r.whyHungUp(ctx, said.or(err))

@@ -79,24 +79,10 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	// cluster, whose process and clock say nothing about the master's.
 	r.meetProcess(ident.RunID)
 	r.observeClock(sent, received, now)
+	r.rightsDoubted = false
+	r.noteRights(nil)
 	r.noteWrites(refusal)
 	return nil
-}
-
-// noteWrites tells the coordinator when the master begins to refuse writes, and when it takes them
-// again.
-func (r *redisNode) noteWrites(refusal error) {
-	if was := r.refusesWrites; was == (refusal != nil) {
-		return
-	}
-	r.refusesWrites = refusal != nil
-	if r.binding.Writes == nil {
-		return
-	}
-	if refusal != nil {
-		refusal = &Error{Node: r.name, Err: refusal}
-	}
-	r.binding.Writes(refusal)
 }
 
 // meetProcess records the process to which the lane has connected. If it is another
@@ -165,7 +151,7 @@ func (c *conn) checkEvicted(info wire.Info) error {
 	if err == nil && protocol.Evicted(text) != c.ident.Evicted {
 		err = errEvicted
 	}
-	return err
+	return wire.Explain(err)
 }
 
 // checkSame returns an error if the master may not vote any more, or has another data set
@@ -177,7 +163,7 @@ func (c *conn) checkEvicted(info wire.Info) error {
 func (c *conn) checkSame(info wire.Info, state string) error {
 	text, err := info.Text()
 	if err != nil {
-		return err
+		return wire.Explain(err)
 	}
 	now := protocol.ReadIdentity(text, state)
 	switch err := now.Check(); {

@@ -30,7 +30,7 @@ const probeMin, probeMax = 10 * time.Millisecond, 250 * time.Millisecond
 const idleAfter = time.Millisecond
 
 // errStale: the connection was idle and the master closed it, or it was idle for longer
-// than Locator.MaxIdle, or the user has fewer rights than when it was greeted. No op is on it.
+// than Locator.MaxIdle. No op is on it.
 var errStale = errors.New("node: connection idle for too long")
 
 // run is the lane: one goroutine, with at most one connection, and one pipeline on its way.
@@ -141,16 +141,14 @@ func (r *redisNode) nextBatch() (batch, bool) {
 			n-- // the Submit of the next op wakes the lane
 		}
 		b := batch{at: now, idle: now - r.answered, epoch: r.epoch, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
-		if r.binding.CheckRecordState {
-			b.refusal = r.voteRefusal
-		}
+		b.refusal, b.rights = r.asksNoVoteLocked(), r.rightsDoubted && now >= r.rightsAt
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
 		r.queue = r.queue[:rest]
 		b.releases = r.unacked.Take(now, b.releases)
 		closed, unacknowledged := r.closed, r.unacked.Len() > 0
-		r.busy, r.busySince = len(b.ops)+len(b.releases) > 0, now
+		r.busy, r.busySince = len(b.ops)+len(b.releases) > 0 || b.rights, now
 		busy := r.busy
 		r.mu.Unlock()
 		r.spareOps, r.spareEntries = b.ops, b.releases
@@ -162,8 +160,11 @@ func (r *redisNode) nextBatch() (batch, bool) {
 			return batch{}, false
 		}
 		var retry <-chan time.Time
-		if unacknowledged {
+		switch {
+		case unacknowledged:
 			retry = time.After(unacked.Pause)
+		case r.rightsDoubted:
+			retry = time.After(r.rightsAt - now)
 		}
 		select {
 		case <-r.wake:

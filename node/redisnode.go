@@ -67,7 +67,8 @@ type redisNode struct {
 	bound       bool          // Bind was called, or the lane runs without
 	epoch       string        // the epoch with which scripts compare the record; see Enter
 	votingState string        // see VotingState
-	voteRefusal error         // why the node asks for no vote; nil: it does
+	voteRefusal error         // why the node asks for no vote of a master whose record state is checked; nil: it does
+	lacks       error         // the right that the user lacks for every lock, if any; the lane alone writes it
 	doubtedAt   time.Duration // when the lane itself last set voteRefusal
 
 	// The lane alone uses the fields below.
@@ -77,8 +78,9 @@ type redisNode struct {
 	clockReadAt   time.Duration        // when the lane last asked for TIME
 	clockRunID    string               // run_id of the process whose clock that is
 	evictedReadAt time.Duration        // when the lane last asked for the number of evicted keys
-	refusesWrites bool                 // what Binding.Writes was told last
-	denial        string               // the last one that had the lane greet again, if the greeting did not find it
+	noWrites      error                // the master refuses to write; nil: it does not
+	rightsDoubted bool                 // an op was denied a right since the last look at them, or the look found that one is missing
+	rightsAt      time.Duration        // the lane does not look before
 	unsent        map[unacked.Key]bool // holders whose first op was dropped, while more is queued; nothing was sent of them
 	spareOps      []*protocol.Op
 	spareEntries  []*unacked.Entry
@@ -151,6 +153,9 @@ func (r *redisNode) Ready(ctx context.Context) error {
 	}
 	if r.down {
 		return &Error{Node: r.name, Err: r.downErr}
+	}
+	if r.lacks != nil {
+		return &Error{Node: r.name, Err: r.lacks}
 	}
 	return nil
 }
@@ -229,8 +234,8 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return r.downErr
 	case r.busy && op.Start-r.busySince > r.stallAfter() && !r.answerLiesLocked():
 		return ErrStalled
-	case r.voteRefusal != nil && r.binding.CheckRecordState && asksForVote(op):
-		return r.voteRefusal
+	case asksForVote(op) && r.asksNoVoteLocked() != nil:
+		return r.asksNoVoteLocked()
 	case len(r.queue) >= r.cfg.QueueLimit && !(keeps(op) && len(r.queue) < 2*r.cfg.QueueLimit):
 		return fmt.Errorf("%w: %d operations wait for this master, and QueueLimit is %d (lock with fewer callers at once, or make the nodes with a larger QueueLimit in node.Config)",
 			ErrBusy, len(r.queue), r.cfg.QueueLimit)
@@ -245,6 +250,14 @@ func (r *redisNode) answerLiesLocked() bool { return r.socket != nil && hungUp(r
 // asksForVote says whether only a master that votes may be asked op.
 func asksForVote(op *protocol.Op) bool {
 	return op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Confirm
+}
+
+// asksNoVoteLocked says why the node asks for no vote; nil: it does.
+func (r *redisNode) asksNoVoteLocked() error {
+	if r.lacks == nil && r.binding.CheckRecordState {
+		return r.voteRefusal
+	}
+	return r.lacks
 }
 
 // Enter implements [Node].

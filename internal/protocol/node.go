@@ -101,13 +101,13 @@ type Binding struct {
 	// Up is called after each new connection, when Submit accepts ops again.
 	Up func()
 	// Back is called when the master answers that had not answered for longer than a node waits before
-	// it sends no more ([ErrStalled]).
+	// it sends no more ([ErrStalled]), and when the user has a right again that was missing.
 	Back func()
 	// Down is called with the reason after each connection that broke, and after each attempt to
 	// connect that failed, until the node is closed. Up follows if an attempt succeeds.
 	Down func(error)
-	// Writes is called with an [ErrNoWrites] when the master begins to refuse writes, and with nil
-	// when it takes them again. It may be called before Up.
+	// Writes is called with an [ErrNoWrites] when the master begins to refuse writes, with an [ErrDenied] when
+	// the user has lost a right that every lock needs, and with nil when all is well again. It may be called before Up.
 	Writes func(error)
 	// Message is called with each message on a subscribed channel.
 	Message func(channel, payload string)

@@ -105,6 +105,9 @@ func Lacks(err error) bool { return IsReply(err) && strings.Contains(err.Error()
 
 // Explain adds the remedy to those errors of a master that have one.
 func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	if Lacks(err) { // it repeats what the command was given, which for AUTH is the password
 		text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 		err = scriptError(text)
@@ -122,6 +125,9 @@ func Explain(err error) error {
 	}
 	return err
 }
+
+// LacksRight says whether err, which Explain has explained, is that the user lacks a right, or the master a command. It is no wrong password.
+func LacksRight(err error) bool { return errors.Is(err, protocol.ErrDenied) && !redis.IsAuthError(err) }
 
 // DeniesCommand says whether err, which Explain has explained, denies a command, whatever it is called with. Other denials are of a key or a
 // channel.

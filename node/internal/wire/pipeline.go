@@ -103,6 +103,14 @@ func (p *Pipeline) Info(sections ...string) Info {
 	return info
 }
 
+// Check adds a call that tries the user's rights, after all ops added so far.
+func (p *Pipeline) Check() *Checked {
+	p.closeCall()
+	c := NewCheck(p.conn.Keys)
+	p.cmds = append(p.cmds, c.check, c.named)
+	return c
+}
+
 // Info is a request for sections of INFO: a call for each, because Redis 6.2 takes no more.
 type Info []*redis.StringCmd
 
