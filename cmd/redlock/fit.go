@@ -13,10 +13,13 @@ import (
 func (m *masters) fit(text string) string {
 	switch {
 	case m.cluster != "":
-		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
+		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--nodes OLD_URLS", "--cluster OLD_URL",
+			"--from URLS --to URLS", "--cluster URL --to-cluster URL", "--from URLS", "--cluster URL").Replace(text)
 	case m.file != "":
 		// The list of this command is the old one of some changes that are advised, and the new one of others.
-		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+word(m.file), "--from URLS --to URLS", "--nodes-file OLD_FILE --to-nodes-file NEW_FILE").Replace(text)
+		own := "--nodes-file " + word(m.file)
+		text = strings.NewReplacer("--nodes URLS", own, "--nodes OLD_URLS", "--nodes-file OLD_FILE",
+			"--from URLS --to URLS", "--nodes-file OLD_FILE --to-nodes-file NEW_FILE", "--from URLS", own).Replace(text)
 	}
 	flags := ""
 	for i, v := range m.tls.values() {
@@ -30,19 +33,15 @@ func (m *masters) fit(text string) string {
 	return text
 }
 
-// fitNew does that in the error of a change for the masters that it leads to.
-func (m *masters) fitNew(err error) error {
-	e, ok := err.(*exitError)
-	if !ok {
-		return err
-	}
+// fitNew does that in what a change says, for the masters that it leads to.
+func (m *masters) fitNew(text string) string {
 	switch {
 	case m.cluster != "":
-		e.text = strings.ReplaceAll(e.text, "--nodes NEW_URLS", "--cluster NEW_URL")
+		return strings.ReplaceAll(text, "--nodes NEW_URLS", "--cluster NEW_URL")
 	case m.file != "":
-		e.text = strings.ReplaceAll(e.text, "--nodes NEW_URLS", "--nodes-file "+word(m.file))
+		return strings.ReplaceAll(text, "--nodes NEW_URLS", "--nodes-file "+word(m.file))
 	}
-	return e
+	return text
 }
 
 // harmless are the letters that no shell reads as anything else.

@@ -16,6 +16,14 @@ func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 	if got := file2.fit("redlock reconfigure --from URLS --to URLS"); got != "redlock reconfigure --nodes-file OLD_FILE --to-nodes-file NEW_FILE" {
 		t.Error(got)
 	}
+	for text, want := range map[string]string{
+		"redlock cancel --nodes OLD_URLS": "redlock cancel --nodes-file OLD_FILE",
+		"redlock reconfigure --from URLS": "redlock reconfigure --nodes-file urls",
+	} {
+		if got := file2.fit(text); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	list, cluster, file := masters{}, masters{cluster: "redis://one"}, masters{file: "urls"}
 	for want, lists := range map[string][2]masters{
 		advice: {list, list},
@@ -24,8 +32,8 @@ func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 		"redlock init --cluster NEW_URL, or redlock status --nodes URLS":     {list, cluster},
 		"redlock init --nodes NEW_URLS, or redlock status --nodes-file urls": {file, list},
 	} {
-		err := lists[1].fitNew(&exitError{exitMasters, lists[0].fit(advice)})
-		if got := err.Error(); got != want {
+		change := reconfigure{from: lists[0], to: lists[1]}
+		if got := change.fit(advice); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

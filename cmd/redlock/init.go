@@ -57,7 +57,7 @@ func (c *initial) run(ctx context.Context, o output) error {
 	if c.abandon {
 		opts = append(opts, admin.AbandonChange)
 	}
-	p := newProgress(o.err)
+	p := newProgress(o.err, c.fit)
 	defer p.end()
 	if err := admin.Init(ctx, c.list(), p.tell, opts...); err != nil {
 		p.end()

@@ -204,7 +204,7 @@ func (c *status) run(ctx context.Context, o output) error {
 	var s *admin.Status
 	var err error
 	if c.wait {
-		p := newProgress(o.err)
+		p := newProgress(o.err, c.fit)
 		defer p.end()
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
@@ -316,8 +316,8 @@ func table(w io.Writer, s *admin.Status) {
 // whyOf is why a master does not vote, and for how long. It is empty if the master votes.
 func whyOf(m *admin.MasterStatus) string {
 	why := m.Cause
-	if m.Left > 0 {
-		why += ", " + m.Left.Round(100*time.Millisecond).String() + " left"
+	if left := m.Left.Round(100 * time.Millisecond); left > 0 {
+		why += ", " + left.String() + " left"
 	}
 	return why
 }

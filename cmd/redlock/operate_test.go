@@ -18,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 const never = "--nothing-was-ever-locked"
@@ -265,7 +266,7 @@ func TestReconfigure_andCancel(t *testing.T) {
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "300ms")
 	wantSaid(t, expectCode(t, exitRefused, "status", "--nodes", from, "--max-ttl", "300ms"), "not this list: these masters were left for another list: 3 masters")
 	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", from, "--max-ttl", "300ms"), "change back")
-	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", to, "--max-ttl", "300ms", "--to-max-ttl", "2s"), "done")
+	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", to, "--max-ttl", "300ms", "--to-max-ttl", "2s"), said.NewTermsVote.Text)
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "2s")
 	expectCode(t, exitOK, "reconfigure", "--from", to, "--to", from, "--max-ttl", "2s") // and back
 	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "2s")
@@ -379,6 +380,19 @@ func TestOperate_badInput_usage(t *testing.T) {
 	} {
 		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
 			t.Errorf("%v: %s", args, said)
+		}
+	}
+}
+
+// What is left is told when there is something to tell, and one master is not "all 1 masters".
+func TestStatus_oneMaster_inWords(t *testing.T) {
+	t.Parallel()
+	list := []string{"--node-count", "1", "--max-ttl", "300ms", "--nodes", startURLs(t, 1)[0]}
+	expectCode(t, exitOK, append([]string{"init", never}, list...)...)
+	wantSaid(t, expectCode(t, exitOK, append([]string{"status"}, list...)...), "all vote: the one master votes")
+	for left, want := range map[time.Duration]string{20 * time.Millisecond: "waits", 60 * time.Millisecond: "waits, 100ms left"} {
+		if got := whyOf(&admin.MasterStatus{Cause: "waits", Left: left}); got != want {
+			t.Errorf("%v: %s", left, got)
 		}
 	}
 }

@@ -17,17 +17,21 @@ import (
 	"github.com/redlock-go/redlock/redlock/admin"
 )
 
-// progress says what a command waits for: in one line that is drawn again on a terminal, else in a line for each change.
+// progress says what a command waits for: in one line that is drawn again on a terminal, else in a line for each change. fit is that of its
+// masters.
 type progress struct {
 	w    io.Writer
+	fit  func(string) string
 	line *termline.Line
 	said string
 }
 
-func newProgress(w io.Writer) *progress { return &progress{w: w, line: termline.New(w)} }
+func newProgress(w io.Writer, fit func(string) string) *progress {
+	return &progress{w: w, fit: fit, line: termline.New(w)}
+}
 
 // times are what changes while nothing happens.
-var times = regexp.MustCompile(`[0-9.]+(ms|s|m|h)\b`)
+var times = regexp.MustCompile(`([0-9.]+(ms|s|m|h))+\b`)
 
 // worthTelling is the shortest wait that is told. A shorter one is over before it is read.
 const worthTelling = 100 * time.Millisecond
@@ -37,6 +41,7 @@ func (p *progress) tell(what string, left time.Duration) {
 	if left > 0 && left < worthTelling {
 		return
 	}
+	what = p.fit(what)
 	if left > 0 {
 		what = fmt.Sprintf("%v left: %s", left.Round(100*time.Millisecond), what)
 	}

@@ -15,14 +15,16 @@ import (
 // In a log there is a line for each change, whatever the time that is left. See TestTerminal_progress_isOneLine for a terminal.
 func TestProgress_noTerminal_aLineForEachChange(t *testing.T) {
 	var out strings.Builder
-	p := newProgress(&out)
+	p := newProgress(&out, (&masters{file: "list"}).fit)
 	for left := 30; left > 0; left-- {
 		p.tell(fmt.Sprintf("masters recover: a votes, b is quarantined, votes in about %d.5s", left), time.Duration(left)*time.Second)
 	}
 	p.tell("masters recover: a is quarantined, its wait is over", 40*time.Millisecond) // over before it is read
-	p.tell("masters recover: a votes, b votes", 0)
+	for ago := range 200 {
+		p.tell(fmt.Sprintf("masters recover: a votes, b votes (%v ago): redlock status --nodes URLS", time.Duration(ago)*time.Second), 0)
+	}
 	p.end()
-	if got := out.String(); strings.Count(got, "masters recover") != 2 || !strings.Contains(got, "30s left: ") {
+	if got := out.String(); strings.Count(got, "masters recover") != 2 || !strings.Contains(got, "30s left: ") || !strings.Contains(strings.Join(strings.Fields(got), " "), "--nodes-file list") {
 		t.Errorf("%s", got)
 	}
 	tidy(t, out.String())

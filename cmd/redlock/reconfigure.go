@@ -120,20 +120,31 @@ func clusterOf(rawURL string) (servers, name string) {
 }
 
 func (c *reconfigure) run(ctx context.Context, o output) error {
-	p := newProgress(o.err)
+	p := newProgress(o.err, c.fit)
 	defer p.end()
 	if err := admin.Reconfigure(ctx, c.from.list(), c.to.list(), p.tell); err != nil {
 		p.end()
 		if errors.Is(err, context.Canceled) {
 			sayWhatStands(o.err, &c.from, said.ChangeStopped.Text)
 		}
-		return c.to.fitNew(c.from.errorCode(err))
+		err = c.from.errorCode(err)
+		if e, ok := err.(*exitError); ok {
+			e.text = c.to.fitNew(e.text)
+		}
+		return err
 	}
 	p.end()
 	return showDone(ctx, o.out, &c.to, c.json, func(*admin.Status) (int, string) {
+		gone := func(url string) bool { return !slices.Contains(c.to.nodes, url) }
+		if !slices.ContainsFunc(c.from.nodes, gone) {
+			return exitOK, said.NewTermsVote.Text
+		}
 		return exitOK, said.NewListVotes.Text
 	})
 }
+
+// fit is that of both lists.
+func (c *reconfigure) fit(text string) string { return c.to.fitNew(c.from.fit(text)) }
 
 // cancel gives up a change.
 type cancel struct {

@@ -56,6 +56,7 @@ var (
 	Begun         = Line{"Begun", "{standing}: the list has begun, with a maximum TTL of {ttl}; give every program the same list and the same maximum TTL", ""}
 	InitStopped   = Line{"InitStopped", "interrupted: the list has not begun; to go on, call the same init again, which waits from the beginning", ""}
 	NewListVotes  = Line{"NewListVotes", "done: the new list votes; start the clients with it, then take away the masters that only the old list has", ""}
+	NewTermsVote  = Line{"NewTermsVote", "done: the new list votes; start the clients with it; no master is to be taken away", ""}
 	ChangeStopped = Line{"ChangeStopped", "interrupted: while the old masters are retired, all locks are stopped; to go on, call the same reconfigure again; " +
 		"to give the change up, if no majority is retired yet: redlock cancel", ""}
 	GivenUp        = Line{"GivenUp", "done: the change is given up; the old list goes on", ""}
@@ -68,6 +69,6 @@ var (
 // All returns all messages, in the order of the table.
 func All() []*Line {
 	return []*Line{&WaitsForMasters, &WaitsForLock, &CannotStart, &NotFound, &CannotRenew, &LeaseEnds, &LeaseLost, &LeftBehind, &NoGuard, &LostLock,
-		&LostTerm, &MayStay, &NothingDone, &LockFree, &TakenAway, &Begun, &InitStopped, &NewListVotes, &ChangeStopped, &GivenUp, &NoChange,
+		&LostTerm, &MayStay, &NothingDone, &LockFree, &TakenAway, &Begun, &InitStopped, &NewListVotes, &NewTermsVote, &ChangeStopped, &GivenUp, &NoChange,
 		&StoppedWaiting, &Interrupted, &CannotWrite}
 }

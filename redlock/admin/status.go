@@ -179,7 +179,9 @@ func (op *operation) status(out *driver.Outcome) *Status {
 	}
 	switch s.Standing {
 	case AllVote:
-		s.Reason, s.Text = "", fmt.Sprintf("all %d masters vote", len(v.Masters))
+		if s.Reason, s.Text = "", fmt.Sprintf("all %d masters vote", len(v.Masters)); len(v.Masters) == 1 {
+			s.Text = "the one master votes"
+		}
 	case SomeRecover:
 		s.say(cause.LocksWork, s.missing())
 	case TooFewVote:
