@@ -83,7 +83,7 @@ func (a *advised) hears(text string) {
 // inTime finds the times after which something is said to work.
 var inTime = regexp.MustCompile(`(?:votes in about|for another|ends, about|takes|wait) ([0-9.]+(?:ms|s))`)
 
-var command = regexp.MustCompile(`redlock (init|status|reconfigure|cancel)((?: --[a-z-]+(?: (?:(?:NEW_)?URLS|[0-9][^ ;,:]*))?)*)`)
+var command = regexp.MustCompile(`redlock (init|status|reconfigure|cancel)((?: --[a-z-]+(?: (?:(?:(?:NEW|OLD)_)?URLS|[0-9][^ ;,:]*))?)*)`)
 
 // obey runs the first advised command of that kind, as it stands there, with the lists in place of URLS. An init goes on in the background: its
 // last master may vote long after locks work.
@@ -307,9 +307,9 @@ var adviceScenes = []adviceScene{
 		a.urls[2] = a.servers[2].URL()
 	}},
 	{"other maximum TTL", "not this list", "other maximum TTL or drift", "other list", exitRefused, func(a *advised) { a.ttl = 7 * time.Second }, func(a *advised, s *statusJSON) {
-		wantSaid(a.t, s.Text, "so give --max-ttl "+waitTTL.String()+";")
+		wantSaid(a.t, s.Text, "so give --max-ttl "+waitTTL.String()+";", ": redlock reconfigure --from URLS --max-ttl "+waitTTL.String()+" --to-max-ttl 7s")
 		wantSaid(a.t, s.Masters[0].Remedy, "give --max-ttl "+waitTTL.String())
-		a.obey(s.Text, "reconfigure", a.list())
+		a.obey(s.Text, "reconfigure")
 	}},
 	{"renamed", "not this list", "renamed master", "", exitRefused, func(a *advised) {
 		a.urls[2] = strings.Replace(a.urls[2], "127.0.0.1", "localhost", 1)
@@ -329,7 +329,7 @@ var adviceScenes = []adviceScene{
 		wantSaid(a.t, out, said.ChangeStopped.Text)
 	}, func(a *advised, s *statusJSON) {
 		wantSaid(a.t, s.Text, "all locks are stopped")
-		a.obey(s.Text, "reconfigure", a.list())
+		a.obey(s.Text, "reconfigure")
 		a.ttl = 4 * time.Second
 	}},
 }

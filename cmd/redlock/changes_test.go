@@ -173,6 +173,35 @@ var situations = []struct {
 		a.uses(last)
 		a.since = time.Now()
 	}},
+	{"list left", func(a *advised) { // and somebody wants to change it once more, to a third list
+		old, next := a.list(), a.of(1, 2, 3)
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next)
+		for range 2 {
+			a.fails(exitRefused, "list left", "reconfigure", "--from", old, "--to", a.of(3, 4, 5))
+			a.fails(exitRefused, "list left", "cancel", "--nodes", old)
+		}
+		a.uses(next)
+		a.since = time.Now()
+	}},
+	{"list left, init", func(a *advised) { // the change died, and an init began its new list
+		old, next := a.list(), a.of(3, 4, 5)
+		a.changes(next)
+		a.kills(4, 5)
+		a.starts(4, 5) // with no data
+		expectCode(a.t, exitOK, "init", "--abandon-change", "--max-ttl", a.ttl.String(), "--nodes", next)
+		said := a.fails(exitChanging, "change unfinished", "init", "--nodes", old)
+		if wantSaid(a.t, said, "and no new master votes (redlock status --nodes NEW_URLS --max-ttl"); strings.Contains(said, "redlock cancel") {
+			a.t.Errorf("no majority of the old list votes: %s", said)
+		}
+		a.fails(exitRefused, "list left", "reconfigure", "--from", old, "--to", next) // which was advised, and tells the old masters
+		a.fails(exitRefused, "list left", "cancel", "--nodes", old)
+		a.looks(exitRefused, "list left")
+		for _, words := range [][]string{{"init"}, {"init", "--abandon-change"}} {
+			a.fails(exitRefused, "list left, init", append(words, "--nodes", old)...)
+		}
+		a.uses(next)
+		a.since = time.Now()
+	}},
 	{"list left, init", func(a *advised) {
 		old, next := a.list(), a.of(1, 2, 3)
 		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next)
@@ -204,6 +233,41 @@ var situations = []struct {
 		a.uses(old)
 		a.obey(said, "reconfigure", next)
 		a.uses(next)
+	}},
+	{"other flags", func(a *advised) { // the change prepared masters of its new list, for another maximum TTL than is asked for
+		old, next := a.list(), a.of(3, 4, 5)
+		a.interrupt("all locks are stopped", "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next, "--to-max-ttl", "4s")
+		a.uses(next)
+		for _, words := range [][]string{{"status"}, {"status", "--wait"}, {"init"}, {"doctor"}} {
+			said := a.fails(exitRefused, "other flags", append(words, "--nodes", next)...)
+			if wantSaid(a.t, said, "so give --max-ttl 4s"); strings.Contains(said, "redlock init") || strings.Contains(said, "redlock reconfigure") {
+				a.t.Error(said)
+			}
+		}
+		a.ttl = 4 * time.Second
+		said := a.fails(exitChanging, "change prepared", "cancel", "--nodes", next)
+		a.uses(old)
+		a.obey(said, "reconfigure", next)
+		a.uses(next)
+	}},
+	{"other maximum TTL or drift", func(a *advised) { // all masters answer, and vote
+		right := a.ttl
+		a.ttl = 7 * time.Second
+		for _, words := range [][]string{{"cancel", "--nodes", a.list()}, {"reconfigure", "--from", a.list(), "--to", a.of(3, 4, 5)}} {
+			wantSaid(a.t, a.fails(exitRefused, "other maximum TTL or drift", words...), "so give --max-ttl "+right.String())
+		}
+		a.ttl, a.since = right, time.Now()
+	}},
+	{"other change", func(a *advised) {
+		a.interrupt("all locks are stopped", "reconfigure", "--max-ttl", a.ttl.String(), "--to-max-ttl", "4s", "--from", a.list(), "--to", a.of(1, 2, 3))
+		said := a.fails(exitChanging, "other change", "reconfigure", "--from", a.list(), "--to", a.of(0, 1, 3), "--to-max-ttl", "9s")
+		if strings.Contains(said, "redlock cancel") {
+			a.t.Errorf("no majority of the old list votes: %s", said)
+		}
+		a.fails(exitChanging, "other change", "reconfigure", "--from", a.list(), "--to", a.of(1, 2, 3))
+		a.obey(said, "reconfigure", a.of(1, 2, 3))
+		a.uses(a.of(1, 2, 3))
+		a.ttl = 4 * time.Second
 	}},
 	{"other change", func(a *advised) {
 		a.changes(a.of(1, 2, 3))

@@ -384,6 +384,37 @@ func TestOperate_badInput_usage(t *testing.T) {
 	}
 }
 
+// A list of one kind that is asked for as the other one: what is advised names the flag, and no change of a list that can have none.
+func TestFixed_otherValues_namesTheFlags(t *testing.T) {
+	t.Parallel()
+	nodes := strings.Join(startURLs(t, 3), ",")
+	expectCode(t, exitOK, "status", "--wait", "--fixed", "--max-ttl", "300ms", "--nodes", nodes)
+	for _, test := range []struct {
+		want  string
+		words []string
+	}{
+		{"so give --max-ttl 300ms", []string{"status", "--fixed", "--max-ttl", "9s"}},
+		{"so give --max-ttl 300ms --fixed", []string{"status", "--max-ttl", "9s"}},
+		{"so give --fixed", []string{"status", "--max-ttl", "300ms"}},
+		{"so give --fixed", []string{"doctor", "--max-ttl", "300ms"}},
+		{"that list is fixed: its programs begin it, and it is never changed: redlock status --wait --nodes URLS --max-ttl 300ms --fixed", []string{"init", "--max-ttl", "9s"}},
+		{"that list is fixed", []string{"cancel", "--max-ttl", "300ms"}},
+		{"that list is fixed", []string{"reconfigure", "--max-ttl", "300ms", "--to-max-ttl", "9s"}},
+	} {
+		flag := "--nodes"
+		if test.words[0] == "reconfigure" {
+			flag = "--from"
+		}
+		said := expectCode(t, exitRefused, append(test.words, flag, nodes)...)
+		if wantSaid(t, said, test.want); strings.Contains(said, "redlock reconfigure --") || strings.Contains(said, "delete the key") {
+			t.Errorf("%v: %s", test.words, said)
+		}
+	}
+	other := strings.Join(startURLs(t, 3), ",")
+	expectCode(t, exitOK, "init", never, "--max-ttl", "300ms", "--nodes", other)
+	wantSaid(t, expectCode(t, exitRefused, "status", "--fixed", "--max-ttl", "300ms", "--nodes", other), "so leave --fixed out")
+}
+
 // What is left is told when there is something to tell, and one master is not "all 1 masters".
 func TestStatus_oneMaster_inWords(t *testing.T) {
 	t.Parallel()

@@ -72,10 +72,15 @@ func (m *machine) change() Action {
 	s := m.survey()
 	begun := m.begun(s.from)
 	if i := m.past(&s, begun); i >= 0 {
-		return refuse(Moved, i)
+		a := refuse(Moved, i)
+		a.Over = s.retired >= v.Terms.Quorum()
+		return a
 	}
 	if begun != nil {
 		return m.proceed(*begun)
+	}
+	if m.leftForOther(&s) {
+		return refuse(Moved, -1)
 	}
 	if p := m.over(s.from); p != nil {
 		if p.Target.ID != v.Target.ID {
@@ -89,7 +94,7 @@ func (m *machine) change() Action {
 	case v.finishedTo(s.from) != (Epoch{}): // the masters of the target forgot since
 		return refuse(NewBegun, -1)
 	case s.votes+s.retired < q:
-		return refuse(NoQuorum, max(s.silent, s.missing))
+		return m.tooFew(&s)
 	case m.rules.otherChange(s.high, v.Target):
 		return refuse(OtherChange, -1)
 	case m.rules.free(s.votes, q):
@@ -112,6 +117,27 @@ func (m *machine) change() Action {
 		in = m.intend(want, s.round)
 	}
 	return m.retire(s.from, in)
+}
+
+// tooFew: no quorum of Terms has its record. Where so many masters have that of another list that there can be none, or a change has prepared them
+// for this one, nothing recovers that quorum: the wrong list was given.
+func (m *machine) tooFew(s *survey) Action {
+	other, n := -1, 0
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		rs := at.state()
+		switch {
+		case !at.Old || m.v.retired():
+		case m.v.prepared(i) != nil:
+			return refuse(Prepared, i)
+		case rs.Phase != None && rs.Epoch.ID != m.v.Terms.ID:
+			other, n = i, n+1
+		}
+	}
+	if len(m.v.Terms.Masters)-n < m.v.Terms.Quorum() {
+		return refuse(Foreign, other)
+	}
+	return refuse(NoQuorum, max(s.silent, s.missing))
 }
 
 // intend is a new promise, above all that were seen.
@@ -330,7 +356,7 @@ func (m *machine) cancel() Action {
 	case v.Memory.Left != (Epoch{}):
 		return refuse(Moved, -1)
 	case m.rules.tooLate(s.votes, q) && s.retired == 0:
-		return refuse(NoQuorum, max(s.silent, s.missing)) // nobody was seen to be retired: they must be recovered first
+		return m.tooFew(&s) // nobody was seen to be retired: they must be recovered first
 	case m.rules.tooLate(s.votes, q):
 		return refuse(TooLate, max(s.silent, s.missing))
 	case s.tie || in.Target != (Epoch{}) || in.Ballot.Round < s.round:

@@ -116,7 +116,7 @@ func Remedy(v *View, i int) string {
 	if v.prepared(i) != nil {
 		return "finish the change, or give it up"
 	}
-	status, takes := v.statusCommand(), "which takes "+v.Terms.Wait().Round(100*time.Millisecond).String()
+	status, takes := statusCommand(v, v.Terms), "which takes "+v.Terms.Wait().Round(100*time.Millisecond).String()
 	switch _, timed := Left(v, i); Word(v, i) {
 	case "no record", "restarted":
 		return "a program of this list recovers it, " + takes + "; if none runs: " + status
@@ -129,12 +129,22 @@ func Remedy(v *View, i int) string {
 		}
 		return "a program of this list lets it vote then; if none runs: " + status
 	case "other list":
-		if theirs := v.theirs(i); theirs != "" {
-			return "give" + theirs + ", or move the list with redlock reconfigure"
+		switch theirs := v.theirs(i); {
+		case theirs == "":
+			return "take it out of this list, or use its list"
+		case v.moves(i):
+			return theirs + ", or move the list with redlock reconfigure"
+		default:
+			return theirs
 		}
-		return "take it out of this list, or use its list"
 	case "retired":
-		return "finish the change, or give it up"
+		switch {
+		case v.Masters[i].Record.Finished():
+			return "use the list that took the place of this one"
+		case v.cancellable():
+			return "finish the change, or give it up"
+		}
+		return "finish the change"
 	}
 	return ""
 }

@@ -3,7 +3,6 @@
 package membership
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,8 @@ const (
 	sayUnfinished
 	sayForeign
 	sayOtherTTL
+	sayOtherFlags
+	sayFixedSame
 	sayRenamed
 	sayMoved
 	sayMovedInit
@@ -62,16 +63,18 @@ var messages = [sayCount]Message{
 	sayInitUnfinished: {"init unfinished", "an init of this list has not ended, and no program votes for it: {states}",
 		"if that init runs, wait for it; if it was ended, run it again, which takes {wait}: {init}"},
 	sayPrepared: {"change prepared", "a change from {from} has prepared masters of this list, and no master votes for it: {states}",
-		"if that change runs, wait for it; else finish it, which takes {wait}: {change}; or give it up, with the old list: {cancel}; if no program uses the old list any more: {init} {abandon}"},
+		"if that change runs, wait for it; else finish it, which takes {wait}: {change}; or give it up: {cancelold}; if no program uses the old list any more, and it does not vote ({lookold}): {init} {abandon}"},
 	sayUnreachable:     {"too few masters", "{silent}", ""},
-	sayUnreachableInit: {"init needs every master", "init needs every master: {silent}", "if one is gone for good, {replace}"},
+	sayUnreachableInit: {"init needs every master", "every master is needed: {silent}", "if one is gone for good, {replace}"},
 	sayUnfinished: {"change unfinished", "{master}",
-		"finish that change, which takes {wait}: {change}; or give it up: {cancel}; if neither can go on, end every process of that change and add {abandon}"},
+		"finish that change, which takes {wait}: {change}{orcancel}; if it cannot go on and no new master votes ({look}), end every process of that change and add {abandon}"},
 	sayForeign: {"other list", "{master}; you gave {ours}",
 		"take that master out of this list, or use the list that it belongs to; " +
 			"delete the key of its record only when no program uses that other list: two lists on one master can each grant the same lock"},
 	sayOtherTTL: {"other maximum TTL or drift", "{master}; you gave {ours}",
-		"the masters are the same, so give{theirs}; to move that list to your values, which takes {wait}: {change}"},
+		"the masters are the same, so {theirs}; to move that list to your values, which takes {wait}: {change}"},
+	sayOtherFlags: {"other flags", "{master}; you gave {ours}", "the masters are the same, so {theirs}"},
+	sayFixedSame:  {"fixed list, same masters", "{master}; you gave {ours}", "that list is fixed: its programs begin it, and it is never changed: {status}"},
 	sayRenamed: {"renamed master", "{master}; that list has this server under another name; you gave {ours}; names cannot change in place",
 		"keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name={old}"},
 	sayMoved:     {"list left", "these masters were left for another list: {left}", "start this client with the new list"},
@@ -88,7 +91,7 @@ var messages = [sayCount]Message{
 		"mend these, and in place of each that is gone for good {replace}; then, if no other list took the place of this one, which takes {wait}: {init}"},
 	sayNothingToChange: {"nothing to change", "the old and the new list, maximum TTL and drift are the same; there is nothing to change", ""},
 	sayFixedList:       {"fixed list", "one of the lists is fixed (WithFixedMasters); a fixed list cannot be changed, and no list can be changed to it", ""},
-	sayOtherChange:     {"other change", "another change is unfinished {unfinished}", "finish it, which takes {wait}: {change}; or give it up: {cancel}"},
+	sayOtherChange:     {"other change", "another change is unfinished {unfinished}", "finish it, which takes {wait}: {change}{orcancel}"},
 	sayTooFewRecords: {"too few records", "too few of the old masters have their record: {states}",
 		"recover them first, or hear what to do if they cannot recover: {status}"},
 	sayNotReady: {"master not ready", "{master}; nothing has stopped: the change begins when all masters of the new list are ready", "{cure}"},
@@ -101,7 +104,7 @@ var messages = [sayCount]Message{
 	sayNewBegun: {"new list begun", "the new list has begun, and too few of its masters vote: {states}",
 		"start those that are out of reach, and mend those that refuse; its programs let the rest vote, or: {statusto}; if their records are lost, begin the new list only, which takes {wait}: {initto}"},
 	sayStuck: {"change stuck", "the masters were being changed {unfinished}, and too few of them can go on: {states}",
-		"start those that are out of reach and run it again: {change}; if it ends so again, and no new master votes, end its processes and begin the old list, which takes {wait}: {init} {abandon}"},
+		"start those that are out of reach and run it again: {change}; if it ends so again, and no new master votes ({look}), end its processes and begin the old list, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
 	sayInUse: {"new list votes", "the new list votes already, without a change from the old one, which goes on",
 		"if programs use the new list, name other masters; if none does, delete the key of the record on each of its masters and call this again"},
@@ -138,10 +141,13 @@ func says(v *View, a Action) say {
 	case Unreachable:
 		return either(init, sayUnreachableInit, sayUnreachable)
 	case Foreign:
-		if v.theirs(a.Why.Master) != "" {
-			return sayOtherTTL
+		switch i := a.Why.Master; {
+		case v.theirs(i) == "":
+			return either(v.renamed() >= 0, sayRenamed, sayForeign)
+		case v.Goal != Serve && v.Masters[i].Record.Terms.Fixed:
+			return sayFixedSame
 		}
-		return either(v.renamed() >= 0, sayRenamed, sayForeign)
+		return either(v.moves(a.Why.Master), sayOtherTTL, sayOtherFlags)
 	case Moved:
 		return either(init, sayMovedInit, sayMoved)
 	case NeedsWord, NeedsMasters, NoQuorum:
@@ -175,39 +181,29 @@ func Explain(v *View, a Action) string {
 
 // fill puts what v says in place of the {words} of text.
 func (v *View) fill(text string, a Action) string {
-	master, cure, old, ours := "a master", StartIt, "", v.Terms
+	master, cure, old := "a master", StartIt, ""
 	i := a.Why.Master
-	if a.Why.Code == Foreign && v.renamed() >= 0 {
+	if a.Why.Code == Foreign && v.theirs(i) == "" && v.renamed() >= 0 {
 		i = v.renamed()
 	}
 	if i >= 0 && i < len(v.Masters) {
 		at := &v.Masters[i]
 		master = at.Name + " " + Describe(v, i)
 		old = Renamed(v, i)
-		if at.New && !at.Old {
-			ours = v.Target
-		}
 		if cure = at.cure(); at.Answered {
-			cure = v.statusCommand() + " says what to do about it"
+			cure = statusCommand(v, v.Terms) + " says what to do about it"
 		}
 	}
 	lost := func(at *Master) bool {
 		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
 	}
-	from, onward := v.Terms, v.targetFlags() // the list that a change leaves, and the flags of the one that it leads to
-	if before := PreparedFrom(v); before != nil && a.Why.Code == Prepared {
-		from, onward = before, v.Terms.targetFlags(before)
+	from, onward := v.advised(a)
+	wait, orCancel, status := from.Wait(), "", v.Terms
+	if from == v.Terms && v.cancellable() {
+		orCancel = "; or give it up: " + CancelCommand + v.flagsOf(from)
 	}
-	if left, err := ParseTerms(v.leftFor(-1)); err == nil && a.Why.Code == Moved && v.Goal == Init { // the change back leaves that one
-		from, onward = left, v.Terms.targetFlags(left)
-	}
-	theirs := v.theirs(i)
-	if a.Why.Code == Foreign && theirs != "" {
-		from, onward = v.Masters[i].Record.Terms, ours.targetFlags(v.Masters[i].Record.Terms)
-	}
-	flags, to, wait := v.flags(), "", from.Wait()
-	if v.Target != nil {
-		to = v.flagsOf(v.Target)
+	if a.Why.Code == Foreign && v.theirs(i) != "" {
+		status = v.Masters[i].Record.Terms
 	}
 	switch a.Why.Code {
 	case TooFewReady, NewBegun, Stuck, NoQuorum, NeedsWord, NeedsMasters, Begun: // what an Init waits for
@@ -217,12 +213,13 @@ func (v *View) fill(text string, a Action) string {
 			}
 		}
 	}
+	flags, to := v.flags(), v.flagsOf(onward)
 	return strings.NewReplacer("{states}", v.statesFor(a.Why.Code), "{master}", master, "{cure}", cure, "{old}", old,
-		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{theirs}", theirs, "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
+		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", v.ours(i).String(), "{theirs}", v.theirs(i), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
-		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to,
-		"{status}", v.statusCommand(),
-		"{from}", from.String(), "{change}", ChangeCommand+v.flagsOf(from)+onward, "{cancel}", CancelCommand+v.flagsOf(from)).Replace(text)
+		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to, "{look}", LookTo+to,
+		"{status}", statusCommand(v, status), "{lookold}", LookOld+v.flagsOf(from), "{cancelold}", CancelOld+v.flagsOf(from), "{orcancel}", orCancel,
+		"{from}", from.String(), "{change}", v.changeCommand(from, onward), "{cancel}", CancelCommand+v.flagsOf(from)).Replace(text)
 }
 
 // StartIt is what helps where no error tells more.
@@ -257,87 +254,6 @@ func (v *View) silent() string {
 		}
 	}
 	return Together(ailing)
-}
-
-// The maximum TTL and the drift that the commands have by themselves.
-const (
-	usualMaxTTL   = 30 * time.Second
-	usualFactor   = 0.01
-	usualConstant = 2 * time.Millisecond
-)
-
-// flags are those that a command needs besides the URLs to mean these terms.
-func (t *Terms) flags() (s string) {
-	if t.MaxTTL != usualMaxTTL {
-		s += " --max-ttl " + t.MaxTTL.String()
-	}
-	if t.Factor != usualFactor || t.Constant != usualConstant {
-		s += fmt.Sprintf(" --drift %v+%v", t.Factor, t.Constant)
-	}
-	return s + t.countFlag(" --node-count")
-}
-
-// flags are those of v.Terms, and the namespace.
-func (v *View) flags() string { return v.flagsOf(v.Terms) }
-
-func (v *View) flagsOf(t *Terms) string {
-	if v.Namespace != "" {
-		return t.flags() + " --namespace " + v.Namespace
-	}
-	return t.flags()
-}
-
-// targetFlags are those of the list that a change from v.Terms leads to.
-func (v *View) targetFlags() string {
-	t := v.Target
-	for i := range v.Masters {
-		if r := &v.Masters[i].Record; t == nil && r.Intent.Target != (Epoch{}) {
-			t, _ = ParseTerms(r.Target)
-		}
-	}
-	if t == nil {
-		return ""
-	}
-	return t.targetFlags(v.Terms)
-}
-
-// theirs are the flags with which a command means the list of master i, if that has the masters of v.Terms and another maximum TTL or drift.
-func (v *View) theirs(i int) string {
-	if i < 0 || i >= len(v.Masters) || v.Masters[i].Record.Terms == nil {
-		return ""
-	}
-	t, ours := v.Masters[i].Record.Terms, v.Terms
-	if t.Fixed != ours.Fixed || t.ID == ours.ID || !slices.Equal(t.Masters, ours.Masters) {
-		return ""
-	}
-	return strings.ReplaceAll(t.targetFlags(ours), " --to-", " --")
-}
-
-// targetFlags are those of t as the list that a change leads to, where they are not those of from, which they are by default.
-func (t *Terms) targetFlags(from *Terms) (s string) {
-	if t.MaxTTL != from.MaxTTL {
-		s += " --to-max-ttl " + t.MaxTTL.String()
-	}
-	if t.Factor != from.Factor || t.Constant != from.Constant {
-		s += fmt.Sprintf(" --to-drift %v+%v", t.Factor, t.Constant)
-	}
-	return s + t.countFlag(" --to-node-count")
-}
-
-// countFlag is the flag for a list that Open refuses unless its number of masters is given.
-func (t *Terms) countFlag(flag string) string {
-	if n := len(t.Masters); n < 3 || n%2 == 0 {
-		return fmt.Sprintf("%s %d", flag, n)
-	}
-	return ""
-}
-
-func (v *View) statusCommand() string {
-	s := StatusCommand + v.flags()
-	if v.Terms.Fixed {
-		s += " --fixed" // init and reconfigure have no use for such a list
-	}
-	return s
 }
 
 // Renamed is the name that the list of master i has for the server, if that list does not have its name here: the

@@ -17,12 +17,14 @@ var messageScenes = []struct {
 	{"masters recover, seen by no program", "if none runs: redlock status --wait --nodes URLS", scene{masters: "VA5 RA5 RA5", whole: 0, stood: time.Second, edit: readOnly}},
 	{"records contradict", "waits until every lock may be over", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
 	{"init unfinished", "run it again, which takes 30.6s: redlock init --nodes URLS", scene{masters: "RA5 RA5 RA5", whole: never, stood: time.Second}},
-	{"change prepared", "which takes 1m1.2s: redlock reconfigure --from URLS --to URLS --max-ttl 1m0s --to-max-ttl 30s; or give it up, with the old list: redlock cancel --nodes URLS --max-ttl 1m0s; if no program uses the old list any more: redlock init --nodes URLS --abandon-change", scene{masters: "RA5 RA5 -", whole: never, stood: time.Second, edit: changePrepared}},
+	{"change prepared", "which takes 1m1.2s: redlock reconfigure --from URLS --to URLS --max-ttl 1m0s --to-max-ttl 30s; or give it up: redlock cancel --nodes OLD_URLS --max-ttl 1m0s; if no program uses the old list any more, and it does not vote (redlock status --nodes OLD_URLS --max-ttl 1m0s): redlock init --nodes URLS --abandon-change", scene{masters: "RA5 RA5 -", whole: never, stood: time.Second, edit: changePrepared}},
 	{"too few masters", "b refuses the password: correct it", scene{masters: "VA5 ? -", whole: time.Hour, edit: silentFor("b", "refuses the password", "correct it")}},
-	{"init needs every master", "init needs every master: c is out of reach: start the master, or correct its URL; if one is gone for good, start", scene{goal: Init, masters: "- - ?", whole: never}},
+	{"init needs every master", "every master is needed: c is out of reach: start the master, or correct its URL; if one is gone for good, start", scene{goal: Init, masters: "- - ?", whole: never}},
 	{"change unfinished", "a was retired", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
 	{"other list", "b belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; take", scene{masters: "VA5 VB4 -", whole: time.Hour}},
-	{"other maximum TTL or drift", "a belongs to another epoch: 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 5s, drift 0.02 + 2ms; the masters are the same, so give --max-ttl 30s --drift 0.01+2ms; to move that list to your values, which takes 30.6s: redlock reconfigure --from URLS --to URLS --to-max-ttl 5s --to-drift 0.02+2ms", scene{goal: Init, masters: "VA5 VA5 VA5", whole: never, edit: otherTTL}},
+	{"other maximum TTL or drift", "a belongs to another epoch: 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 5s, drift 0.02 + 2ms; the masters are the same, so give --max-ttl 30s --drift 0.01+2ms; to move that list to your values, which takes 30.6s: redlock reconfigure --from URLS --to-max-ttl 5s --to-drift 0.02+2ms", scene{goal: Init, masters: "VA5 VA5 VA5", whole: never, edit: otherTTL}},
+	{"other flags", "the masters are the same, so give --fixed", scene{masters: "VF5 VF5 VF5", whole: never}},
+	{"fixed list, same masters", "that list is fixed: its programs begin it, and it is never changed: redlock status --wait --nodes URLS --fixed", scene{goal: Init, masters: "VF5 VF5 VF5", whole: never}},
 	{"renamed master", "a belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; that list has this server under another name; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; names cannot change in place; keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name=d", scene{masters: "VB5 VB5 VB5", whole: never}},
 	{"list left", "start this client with the new list", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 	{"list left, init", "change back", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: finished}},
@@ -202,7 +204,7 @@ func TestExplain_tooFewReady_eachListHasItsFlags(t *testing.T) {
 	if got := Explain(v, refuse(TooFewReady, -1)); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got := Explain(v, refuse(Stuck, -1)); strings.Contains(got, "NEW_URLS") || !strings.Contains(got, "begin the old list, which takes 10m12s: redlock init --nodes URLS --max-ttl 10m0s") {
+	if got := Explain(v, refuse(Stuck, -1)); strings.Contains(got, "init --nodes NEW_URLS") || !strings.Contains(got, "begin the old list, which takes 10m12s: redlock init --nodes URLS --max-ttl 10m0s") {
 		t.Errorf("the old list may have leases, and it says %s", got)
 	}
 	v.Terms.MaxTTL, v.Target.MaxTTL = time.Minute, 10*time.Minute
@@ -246,7 +248,7 @@ func TestExplain_changeCannotGoOn_saysHowToBeginTheOldList(t *testing.T) {
 		{goal: Change, target: "C", masters: "XA5*+ - ? RC6 RC6 RC6", whole: never},
 	} {
 		v, a := s.run(t)
-		if got := tell(v, a); Situation(v, a) != "change stuck" || !strings.Contains(got, "and no new master votes, end its processes and begin the old list, which takes 30.6s: redlock init --nodes URLS --abandon-change") {
+		if got := tell(v, a); Situation(v, a) != "change stuck" || !strings.Contains(got, "and no new master votes (redlock status --nodes NEW_URLS), end its processes and begin the old list, which takes 30.6s: redlock init --nodes URLS --abandon-change") {
 			t.Errorf("%s: %s", s.masters, got)
 		}
 	}

@@ -2,6 +2,8 @@
 
 package membership
 
+import "slices"
+
 // begun is the plan by which the target has begun: a master votes in it.
 func (m *machine) begun(from Epoch) *Plan {
 	for i := range m.v.Masters {
@@ -25,6 +27,9 @@ func (m *machine) past(s *survey, begun *Plan) int {
 		if begun != nil && begun.Target == m.v.Masters[i].state().Epoch {
 			return -1
 		}
+		return i
+	}
+	if i := m.targetOtherwise(s.from.Number); i >= 0 && begun == nil {
 		return i
 	}
 	left, to := -1, m.v.finishedTo(s.from)
@@ -51,4 +56,29 @@ func (m *machine) targetVotes(number int64) int {
 		}
 	}
 	return -1
+}
+
+// targetOtherwise is a master that votes, as a quorum does, in an epoch above number of the masters of the target with other values, or -1: an
+// Init began that.
+func (m *machine) targetOtherwise(number int64) int {
+	return slices.IndexFunc(m.v.Masters, func(at Master) bool {
+		e, t := at.state().Epoch, at.Record.Terms
+		return at.New && at.state().Phase == Voting && e.Number > number && e.ID != m.v.Terms.ID && e.ID != m.v.Target.ID &&
+			t != nil && slices.Equal(t.Masters, m.v.Target.Masters) && m.votes(e, true) >= m.v.Target.Quorum()
+	})
+}
+
+// leftForOther: a change to another list than the target has finished, and no quorum of Terms votes that was begun since.
+func (m *machine) leftForOther(s *survey) bool {
+	left := m.v.Memory.Left
+	return left != (Epoch{}) && left.ID != m.v.Target.ID && !m.rules.free(s.votes, m.v.Terms.Quorum())
+}
+
+// foreigner is a master that has, or had before a restart, a record of another list, in which it is not retired; or -1. No Init begins a list
+// with it.
+func (m *machine) foreigner() int {
+	return slices.IndexFunc(m.v.Masters, func(at Master) bool {
+		rs := &at.Record.State
+		return at.Old && at.Answered && rs.Epoch.ID != m.v.Terms.ID && rs.Phase != None && rs.Phase != Retired
+	})
 }

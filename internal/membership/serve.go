@@ -385,6 +385,8 @@ func (m *machine) report(e Epoch) Action {
 		return Action{Kind: Wait, For: others, Why: Why{Begun, -1}} // a program would have stamped them at once
 	case others > 0:
 		return Action{Kind: Wait, For: others}
+	case m.foreigner() >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
+		return refuse(Foreign, m.foreigner())
 	case silent >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
 		return refuse(NeedsMasters, silent) // whatever the silent ones are
 	case silent >= 0:

@@ -282,6 +282,7 @@ type Action struct {
 	Counters Counters
 	Stamp    *Stamp // to be set beside the head, which stays; nil leaves it as it is
 	Unused   bool   // the record state is set on the word that nothing was ever locked: see Record
+	Over     bool   // of Refuse: the retired masters of Terms may be told that the target took their place
 	Learn    []int
 	For      time.Duration
 	Why      Why

@@ -18,7 +18,11 @@ const (
 	AbandonFlag    = "--abandon-change"
 	StatusCommand  = "redlock status --wait --nodes URLS"
 	ChangeCommand  = "redlock reconfigure --from URLS --to URLS"
+	RetimeCommand  = "redlock reconfigure --from URLS" // of the same masters
 	CancelCommand  = "redlock cancel --nodes URLS"
+	LookTo         = "redlock status --nodes NEW_URLS"
+	LookOld        = "redlock status --nodes OLD_URLS" // of a command that was given the list that a change leads to
+	CancelOld      = "redlock cancel --nodes OLD_URLS"
 )
 
 // replaceIt is what to do about a master that is gone for good, while no quorum can change the list.

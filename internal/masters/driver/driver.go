@@ -119,6 +119,9 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		}
 		d.writeNotes(ctx, v)
 	default:
+		if a.Over {
+			out.Untold = d.writeOver(ctx, v)
+		}
 		d.writeNotes(ctx, v)
 	}
 	return out
@@ -265,7 +268,7 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 	return nil
 }
 
-// writeOver tells the masters that only the old list has that the change is finished. It reports whether one that this process saw retired
+// writeOver tells the masters that only the old list has that the change is finished, or that its target took their place in another way. It reports whether one that this process saw retired
 // was not told.
 func (d *Driver) writeOver(ctx context.Context, v *membership.View) (untold bool) {
 	reqs, some := make([]*protocol.Request, len(d.order)), false
