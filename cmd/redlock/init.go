@@ -29,6 +29,7 @@ these masters may have granted is over: the maximum TTL and twice its drift.
 while a lock was held, it gives that lock to a second holder. If a record on a
 master contradicts it, init waits all the same.
 
+Every master must answer: else it ends with 3, also where a quorum votes.
 Where a quorum votes it changes nothing. It may be ended and called again.
 
 ` + exitCodesOfMasters

@@ -415,6 +415,30 @@ func TestFixed_otherValues_namesTheFlags(t *testing.T) {
 	wantSaid(t, expectCode(t, exitRefused, "status", "--fixed", "--max-ttl", "300ms", "--nodes", other), "so leave --fixed out")
 }
 
+// Masters that answer, and that cannot be used, are not told as ones that do not answer. A command that needs all of them says so.
+func TestInit_oneCannotBeUsed_isNotToldAsNoQuorum(t *testing.T) {
+	t.Parallel()
+	nodes := startURLs(t, 3)
+	list := func() []string { return []string{"--max-ttl", "300ms", "--nodes", strings.Join(nodes, ",")} }
+	expectCode(t, exitOK, append([]string{"init", never}, list()...)...)
+	right := nodes[2]
+	fails := func(want string, words ...string) {
+		t.Helper()
+		if said := expectCode(t, exitMasters, words...); !strings.Contains(said, want) || strings.Contains(said, "no quorum") {
+			t.Errorf("%s\nhas not %s", said, want)
+		}
+	}
+	nodes[2] = dead
+	fails("init: every master is needed: 127.0.0.1:1 is out of reach", append([]string{"init"}, list()...)...)
+	fails("nothing has stopped", "reconfigure", "--max-ttl", "300ms", "--from", strings.Join([]string{nodes[0], nodes[1], right}, ","), "--to", strings.Join(nodes, ","))
+	nodes[2] = right
+	for i := range nodes {
+		must(t, direct(t, nodes[i]).ConfigSet(t.Context(), "requirepass", "right").Err())
+		nodes[i] = strings.Replace(nodes[i], "redis://", "redis://:wrong@", 1)
+	}
+	fails("init: every master is needed: 127.0.0.1", append([]string{"init"}, list()...)...)
+}
+
 // What is left is told when there is something to tell, and one master is not "all 1 masters".
 func TestStatus_oneMaster_inWords(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ type Progress func(what string, left time.Duration)
 // and twice its drift. With [NothingWasEverLocked] it does not wait. With the default options
 // the wait is about 31 s. It begins anew with each call.
 //
-// Every master must be reachable. If a quorum votes already, there is nothing to begin, and Init
+// Every master must be reachable, also where a quorum votes already. There is nothing to begin then, and Init
 // returns nil. The errors are
 //
 //	ErrUnreachable  a master does not answer
@@ -227,12 +227,18 @@ func refusedError(out *driver.Outcome) error {
 	case membership.NeedsWord, membership.NeedsMasters:
 		return fmt.Errorf("%w: %s", redlock.ErrNeedsInit, text)
 	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady, membership.NewBegun, membership.Stuck:
-		return fmt.Errorf("%w: %s", redlock.ErrUnreachable, text)
+		return &tooFew{text}
 	case membership.Unfinished, membership.Prepared, membership.OtherChange, membership.TooLate, membership.BeingChanged:
 		return fmt.Errorf("%w: %s", redlock.ErrUnfinished, text)
 	}
 	return fmt.Errorf("%w: %s", redlock.ErrConfig, text)
 }
+
+// tooFew is an ErrUnreachable of an operation. Masters that cannot be used may have answered, and so may a quorum: its text does not say that none did.
+type tooFew struct{ text string }
+
+func (e *tooFew) Error() string { return e.text }
+func (e *tooFew) Unwrap() error { return redlock.ErrUnreachable }
 
 // shown returns the URLs and nodes of a list, without users and passwords.
 func shown(list List) string {
