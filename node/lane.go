@@ -230,8 +230,22 @@ func (r *redisNode) connectionFailed(err error) bool {
 	return goOn
 }
 
-// downError says that the master cannot be used, because of err.
-func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, protocol.NotOfContext(err)) }
+// downError says that the master cannot be used, because of err. It is an ErrDown. Of a master that answered its text does not say that it cannot be
+// reached: who reads that restarts the master, and that empties it.
+func downError(err error) error {
+	err = protocol.NotOfContext(err)
+	for _, answer := range []error{ErrDenied, ErrReplica, ErrEviction, ErrHidden, protocol.ErrTurnedAway, protocol.ErrSame} {
+		if errors.Is(err, answer) {
+			return unusable{err}
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// unusable is an error of a master that answered.
+type unusable struct{ error }
+
+func (e unusable) Unwrap() []error { return []error{ErrDown, e.error} }
 
 // notSent returns the reply to an op that the lane did not send. Such an op has no effect.
 // A Release is Unknown instead, because the node sends it later.

@@ -3,7 +3,6 @@
 package masters
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -39,7 +38,7 @@ func (r *Runs) Meet(i int, runID string, counts func(j int) bool) int {
 
 // ErrSame: two names of a list lead to one server. It is a mistake in the list when a client is opened. Later it is an outage of one master:
 // while a cluster moves slots two names may lead to one server for a moment.
-var ErrSame = errors.New("are the same master")
+var ErrSame = protocol.ErrSame
 
 // Same is the ErrSame of two nodes whose server has that identity.
 func Same(a, b node.Node, id protocol.Identity) error {

@@ -25,13 +25,15 @@ var (
 	ErrDenied     = errors.New("node: access denied")
 	// ErrTurnedAway: the server wants no client now. It has too many, or is in protected mode.
 	ErrTurnedAway = errors.New("node: the master turns clients away")
-	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
-	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
-	ErrNoWrites   = errors.New("node: the master refuses writes")
-	ErrTLS        = errors.New("node: the TLS handshake failed")
-	ErrSpeaksTLS  = errors.New("node: the server speaks TLS, and the URL says redis:// and not rediss://")
-	ErrRecord     = membership.ErrRecord
-	ErrProtocol   = membership.ErrProtocol
+	// ErrSame: two names of a list lead to one server.
+	ErrSame      = errors.New("are the same master")
+	ErrEviction  = errors.New("node: maxmemory-policy evicts keys")
+	ErrHidden    = errors.New("node: INFO lacks a field that the lock needs")
+	ErrNoWrites  = errors.New("node: the master refuses writes")
+	ErrTLS       = errors.New("node: the TLS handshake failed")
+	ErrSpeaksTLS = errors.New("node: the server speaks TLS, and the URL says redis:// and not rediss://")
+	ErrRecord    = membership.ErrRecord
+	ErrProtocol  = membership.ErrProtocol
 )
 
 // RecordError is ErrRecord with both lists.
