@@ -165,6 +165,36 @@ func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	soon(t, "the vote is given back once the user may", func() bool { return d.Exists(t.Context(), "other").Val() == 0 })
 }
 
+// Whatever the user lacks, the greeting finds it and names it. What a server says of it in a script differs by version, and for a command, a
+// key, a channel and a command that needs the right to write.
+func TestReady_rightMissing_namesIt(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	without := func(keys, channels string, more ...any) []any {
+		rights := []any{"reset", "on", ">pw", "resetchannels", "+@all"}
+		for _, word := range append(strings.Fields(keys), strings.Fields(channels)...) {
+			rights = append(rights, word)
+		}
+		return append(rights, more...)
+	}
+	r0, d, acl := limited(t, protocol.Binding{}, everything...)
+	noErr(t, r0.Ready(t.Context()))
+	url := "redis://limited:pw@" + d.Options().Addr
+	for says, rights := range map[string][]any{
+		"zrank on redlock:queue:{redlock:check}":            without("~*", "&*", "-zrank"),
+		"set on redlock:alive:check":                        without("~redlock:check ~redlock:node ~redlock:queue:* ~redlock:rest:*", "&*"),
+		"publish on redlock:wake:check":                     without("~*", "&redisson_*"),
+		"publish on redisson_rwlock:{redlock:check}":        without("~*", "&redlock:wake:* &redisson_lock_*"),
+		"publish on redisson_lock__channel:{redlock:check}": without("~*", "&redlock:wake:* &redisson_rwlock*"),
+	} {
+		acl(rights...)
+		err := bound(t, url, protocol.Binding{}).Ready(t.Context())
+		if !errors.Is(err, ErrDenied) || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "unreachable") {
+			t.Errorf("without %s: %v", says, err)
+		}
+	}
+}
+
 // A server without one of the commands is denied like a user without the right to it: redis.conf renames commands, or disables them.
 func TestReady_commandRenamed_denied(t *testing.T) {
 	needs.EveryServer(t)

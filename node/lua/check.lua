@@ -20,10 +20,10 @@ local found = missing
 local function check(...)
   local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
-  -- Redis 6.2 and 7.0 answer one of the first two texts, 7.2 and later the third. The last one, of which the end differs, is of a command that
-  -- redis.conf has renamed or disabled: no script can call it.
-  if err and (string.find(err, "can't run this command", 1, true) or string.find(err, "can't access", 1, true) or
-     string.find(err, 'ermissions', 1, true) or string.find(err, 'command called from', 1, true)) then
+  -- Redis before 7.2 answers the first text, for a command, a key and a channel, and 7.2 and later the second. The last one, of which the end
+  -- differs, is of a command that redis.conf has renamed or disabled: no script can call it.
+  if err and (string.find(err, 'The user executing the script', 1, true) or string.find(err, 'ermissions', 1, true) or
+     string.find(err, 'command called from', 1, true)) then
     local command, on = ...
     found[#found + 1] = command .. (on and ' on ' .. on or '')
   elseif err and refusal == '' and (string.find(err, 'OOM ', 1, true) or string.find(err, 'MISCONF ', 1, true) or

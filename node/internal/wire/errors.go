@@ -116,8 +116,8 @@ func Explain(err error) error {
 	case redis.IsAuthError(err):
 		return fmt.Errorf("%w: %w (check user and password of this master)", protocol.ErrDenied, err)
 	case redis.IsPermissionError(err), errors.Is(err, ErrRights),
-		// What Redis before 7.2 answers in a script, for a command and for a key...
-		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
+		// What Redis before 7.2 answers in a script, for a command, a key and a channel...
+		strings.Contains(err.Error(), "The user executing the script"),
 		// ...and what Redis 7.2 and later answer.
 		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"),
 		Lacks(err):

@@ -113,6 +113,10 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		{"no right to a command", protocol.Acquire, []string{
 			raised62 + "@user_script: 1: The user executing the script can't run this command or subcommand",
 			"ERR ACL failure in script: User u has no permissions to run the 'hset' command" + raised70}, protocol.Refused, nil, "grant it"},
+		{"no right to a channel", protocol.Acquire, []string{
+			raised62 + "@user_script: 1: The user executing the script can't publish to the channel mentioned in the command",
+			"ERR The user executing the script can't publish to the channel mentioned in the command" + raised70,
+			"ERR ACL failure in script: No permissions to access a channel" + raised70}, protocol.Refused, nil, "grant it"},
 		{"out of memory", protocol.Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, protocol.Refused, nil, "OOM"},
