@@ -22,10 +22,14 @@ const (
 	maxLag      = "min-replicas-max-lag"
 	nodeTimeout = "cluster-node-timeout"
 	coverage    = "cluster-require-full-coverage"
+	downAfter   = "down-after-milliseconds" // of the sentinels
 )
 
 // stopTakes is how long after min-replicas-max-lag a master stops: it reckons the lag in whole seconds, and looks once a second.
 const stopTakes = 2 * time.Second
+
+// shortest is the shortest time until a failover begins for which there is a min-replicas-max-lag: that is a second at least.
+const shortest = time.Second + stopTakes
 
 // behind is what a master behind failover tells of it. The zero value is that of a master by itself.
 type behind struct {
@@ -55,7 +59,9 @@ func behindFailover(ctx context.Context, c *redis.Client, info, url string, n no
 	if s, ok := n.(interface {
 		DownAfter(ctx context.Context) time.Duration
 	}); ok {
-		b.begins = s.DownAfter(ctx)
+		if b.begins = s.DownAfter(ctx); b.begins > 0 {
+			b.settings[downAfter] = strconv.FormatInt(b.begins.Milliseconds(), 10)
+		}
 	}
 	if b.begins == 0 {
 		b.begins = b.span(nodeTimeout, time.Millisecond)
@@ -72,7 +78,12 @@ func (b behind) span(setting string, unit time.Duration) time.Duration {
 // stopsLate says that the master may go on when its failover has begun, although it is to stop without its replicas.
 func (b behind) stopsLate() bool {
 	lag := b.span(maxLag, time.Second)
-	return b.settings[minReplicas] != "0" && lag > 0 && b.begins > 0 && lag+stopTakes > b.begins
+	return b.settings[minReplicas] != "0" && lag > 0 && b.begins > 0 && lag+stopTakes > max(b.begins, shortest)
+}
+
+// beginsEarly says that the failover begins before any master has stopped for want of its replicas.
+func (b behind) beginsEarly() bool {
+	return b.settings[maxLag] != "" && b.begins > 0 && b.begins < shortest
 }
 
 // failover returns what doctor says of masters behind failover that may go on voting beside the replica that took their place, or stop without need.
@@ -102,6 +113,9 @@ func failover(patients []patient, maxTTL time.Duration) (found []complaint) {
 	const everywhere = ", on the master and its replicas"
 	const limits = "from 1 s, 2 s or more below down-after-milliseconds or cluster-node-timeout, and below the maximum TTL"
 	const setLag = "set min-replicas-max-lag, in seconds, " + limits + everywhere
+	const early = "a master without its replicas stops after 3 s at the earliest, so "
+	about(downAfter, behind.beginsEarly, early+beside, "set down-after-milliseconds to 3000 or more, on each sentinel (SENTINEL SET) and in its configuration")
+	about(nodeTimeout, behind.beginsEarly, early+beside, "set cluster-node-timeout to 3000 or more, and below the maximum TTL, on every server of the cluster")
 	about(nodeTimeout, tooLong(nodeTimeout, time.Millisecond), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside),
 		"set cluster-node-timeout, in milliseconds, below the maximum TTL on every server of the cluster")
 	about(coverage, is(coverage, "yes"), "a share of the slots without a master stops all of them", "set cluster-require-full-coverage no on every server of the cluster")

@@ -80,6 +80,24 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 	if said := ask(sentinel); strings.Contains(said, "failover m1") || strings.Contains(said, "refuses writes") {
 		t.Errorf("all is as advised: %s", said)
 	}
+	// No min-replicas-max-lag fits below these: what is advised is to raise them.
+	begins(2 * time.Second)
+	set(master.URL(), "min-replicas-max-lag", 1)
+	stall.Try(t, handshake, func(t testing.TB) {
+		said := ask(sentinel)
+		wantSaid(t, said, "failover m1: down-after-milliseconds is 2000: a master without its replicas stops after 3 s at the earliest", "do set down-after-milliseconds to 3000 or more")
+		if strings.Contains(said, "set min-replicas-max-lag") {
+			t.Errorf("it is as small as it can be: %s", said)
+		}
+	})
+	begins(3 * time.Second)
+	if said := ask(sentinel); strings.Contains(said, "failover m1") {
+		t.Errorf("all is as advised: %s", said)
+	}
+	set(cl.Servers[0].URL(), "cluster-node-timeout", 2000)
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(slot), "failover slot: cluster-node-timeout is 2000: a master without its replicas stops after 3 s at the earliest", "set cluster-node-timeout to 3000 or more")
+	})
 	must(t, replica.Close())
 	set(master.URL(), "min-replicas-to-write", 0)
 	stall.Try(t, handshake, func(t testing.TB) {
