@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,48 @@ func TestSim_statesOfMasters_statusSaysWhatObserversHear(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two of three masters were emptied, and the third votes. A client that was not there then counts the masters as its list of them has them, and
+// Status agrees with it, and with itself.
+func TestSim_aMinorityVotes_countListAndStatusAgree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ms := simtest.New(3)
+		noErr(t, ms.Init(t.Context()))
+		witness, err := ms.Open(t.Context(), nil)
+		noErr(t, err)
+		defer witness.Close()
+		l := mustLock(t, witness.Mutex("in use"))
+		defer func() { _ = l.Unlock(t.Context()) }()
+		ms[1].Flush()
+		ms[2].Flush()
+		time.Sleep(5 * time.Second)
+		c, err := ms.Open(t.Context(), nil)
+		noErr(t, err)
+		defer c.Close()
+		for name, err := range map[string]error{"Ready": c.Ready(), "Ready of the witness": witness.Ready()} {
+			if err == nil || !strings.Contains(err.Error(), "1 of 3 masters vote") || strings.Contains(err.Error(), ms[0].Name()) || strings.Contains(err.Error(), ": votes") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		list := admin.List{Options: []redlock.Option{redlock.WithClock(clock.Monotonic())}}
+		for _, m := range ms {
+			list.Nodes = append(list.Nodes, m.Node(node.Config{}))
+		}
+		s, err := admin.ReadStatus(t.Context(), list)
+		noErr(t, err)
+		for _, m := range s.Masters {
+			if m.Votes != (m.State == event.MasterVotes) || m.Votes != (m.Name == ms[0].Name()) {
+				t.Errorf("%s: votes %t, %v: %s", m.Name, m.Votes, m.State, m.Text)
+			}
+		}
+		if strings.Contains(s.Text, ms[0].Name()+" votes") {
+			t.Errorf("of a master that votes: %s", s.Text)
+		}
+		for _, n := range list.Nodes {
+			_ = n.Close()
+		}
+	})
 }
 
 // asReplica has a master become a replica of another one: it says so when a client connects.

@@ -118,10 +118,13 @@ func (c *inspect) run(ctx context.Context, o output) error {
 	return nil
 }
 
-// untold is the exit code where the masters do not tell who has a lock, and, if they are being changed, what says so.
+// untold is the exit code where the masters do not tell who has a lock, and, if they recover or are being changed, what says so.
 func untold(client *redlock.Client) (code int, why error) {
-	if err := client.Ready(); errors.Is(err, redlock.ErrUnfinished) {
+	switch err := client.Ready(); {
+	case errors.Is(err, redlock.ErrUnfinished):
 		return exitChanging, err
+	case errors.Is(err, redlock.ErrRecovering):
+		return exitMasters, err
 	}
 	return exitMasters, nil
 }
@@ -269,7 +272,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		case m.Rest > 0:
 			left, vote = short(m.Rest), "rests"
 		case !m.Votes:
-			vote = "does not vote, and may have forgotten one"
+			vote = "does not vote"
 		}
 		if m.Err == nil {
 			counter = strconv.FormatInt(m.Counter, 10)

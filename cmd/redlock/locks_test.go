@@ -208,6 +208,24 @@ func TestLocks_changeUnfinished_ownCode(t *testing.T) {
 	})
 }
 
+// So it is for the list that a change leads to, whose masters have had no locks yet.
+func TestLocks_changePrepared_newListHasThatCodeToo(t *testing.T) {
+	t.Parallel()
+	stall.Try(t, time.Second, func(t testing.TB) {
+		servers, list := voting(t)
+		to := strings.Join(startURLs(t, 3), ",")
+		a := &advised{t: t, servers: servers, urls: strings.Split(list, ","), ttl: redlock.DefaultMaxTTL}
+		a.interrupt("all locks are stopped", "reconfigure", "--from", list, "--to", to)
+		for _, args := range [][]string{{"status"}, {"list"}, {"list", "--json"}, {"inspect", "b"}, {"force-unlock", "b", "--yes", "--holder", "x:1"}} {
+			code, stdout, stderr := cli(t, append(args, "--nodes", to)...)
+			said := strings.Join(strings.Fields(stdout+stderr), " ")
+			if code != exitChanging || strings.Contains(said, "forgotten") || !strings.Contains(said, "prepared for a change to this list") {
+				t.Errorf("%v: exit code %d: %s", args, code, said)
+			}
+		}
+	})
+}
+
 // The locks of a namespace are seen with --namespace only.
 func TestList_namespace_itsLocksOnly(t *testing.T) {
 	t.Parallel()

@@ -308,6 +308,9 @@ func (k *Keeper) enter(out *driver.Outcome) {
 		if wait == nil {
 			k.suspects &^= 1 << i
 		}
+		if wait != nil && wait.unasked {
+			wait = nil
+		}
 		k.Board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()

@@ -25,6 +25,7 @@ type MayNotVote struct {
 	// unclear says that until is when more will be known, and not when the master votes.
 	unclear bool
 	minor   bool // it is an error of a round that does not wait for this master
+	unasked bool // the master votes, and is not asked because no quorum was seen to
 }
 
 func (w *MayNotVote) Error() string { return w.text }
@@ -113,6 +114,9 @@ func (k *Keeper) refusal(out *driver.Outcome, p int, e membership.Epoch) *MayNot
 	case membership.Votes(v, p, e):
 		return nil
 	}
+	if w.unasked = out.Votes(p); w.unasked {
+		w.text = "votes, and is not asked while fewer than a quorum do"
+	}
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
 	case out.NeedsWord():
@@ -123,6 +127,8 @@ func (k *Keeper) refusal(out *driver.Outcome, p int, e membership.Epoch) *MayNot
 		if w.Final = v.Now > w.until+overdue; w.Final { // its process may have died
 			w.text = membership.Explain(v, *a)
 		}
+	case a.Why.Code == membership.Prepared: // for the change: no wait of this master ends it
+		w.err = errs.ErrUnfinished
 	case waits && left > 0:
 		w.until = v.Now + left
 	case !waits:

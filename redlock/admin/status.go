@@ -62,7 +62,7 @@ type Status struct {
 // MasterStatus is the state of one master.
 type MasterStatus struct {
 	Name  string
-	Votes bool          // the master votes in the epoch of the list
+	Votes bool          // State is votes
 	State event.State   // what it is, in the words that Observers and metrics have: votes, recovers, refuses or down
 	Text  string        // what it is, in more words
 	Left  time.Duration // until the master may vote, if it is quarantined; else 0
@@ -74,7 +74,7 @@ type MasterStatus struct {
 
 // ChangeStatus is an unfinished change of masters.
 type ChangeStatus struct {
-	From, To string    // the lists, as the masters' records name them
+	From, To string    // the lists, as texts name them
 	Who      string    // the process that proposed the change last, as host/pid; empty in the Status of the new list
 	Since    time.Time // when that process did so, on its clock
 }
@@ -156,8 +156,7 @@ func (op *operation) status(out *driver.Outcome) *Status {
 	}
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		m := MasterStatus{Name: at.Name, State: out.State(i), Text: membership.Describe(v, i), Err: out.Errs[i],
-			Votes: membership.Votes(v, i, membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID})}
+		m := MasterStatus{Name: at.Name, State: out.State(i), Text: membership.Describe(v, i), Err: out.Errs[i], Votes: out.Votes(i)}
 		if no := op.writes.of(at.Name); no != nil && at.Answered {
 			m.State, m.Text, m.Err, m.Votes, mute = event.MasterRefuses, cause.Of(no).Text, no, false, mute+1
 		}
@@ -195,7 +194,7 @@ func (op *operation) status(out *driver.Outcome) *Status {
 	case BadRecord:
 		s.say(cause.BadRecord, out.BadRecord().Error())
 	case OneMasterTwice:
-		s.say(cause.OneMasterTwice, wrongList(out.Errs).Error())
+		s.say(cause.OneMasterTwice, cause.Said(wrongList(out.Errs)))
 	}
 	return s
 }
@@ -205,14 +204,14 @@ func changeIn(out *driver.Outcome) *ChangeStatus {
 	v := out.View
 	if i := membership.UnfinishedChange(v); i >= 0 {
 		r := &v.Masters[i].Record
-		change := &ChangeStatus{From: r.Intent.From.String(), To: r.Target, Who: r.Intent.Who, Since: time.Unix(r.Intent.Since, 0)}
+		change := &ChangeStatus{From: r.Intent.From.String(), To: membership.Names(r.Target), Who: r.Intent.Who, Since: time.Unix(r.Intent.Since, 0)}
 		if r.Terms != nil {
-			change.From = r.Terms.String()
+			change.From = membership.Names(r.Terms.String())
 		}
 		return change
 	}
 	if from := membership.PreparedFrom(v); from != nil && out.Action.Why.Code == membership.Prepared {
-		return &ChangeStatus{From: from.String(), To: v.Terms.String()}
+		return &ChangeStatus{From: membership.Names(from.String()), To: membership.Names(v.Terms.String())}
 	}
 	return nil
 }

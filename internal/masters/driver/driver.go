@@ -191,13 +191,13 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 			d.errs[k] = protocol.ErrStalled
 		}
 		if errors.Is(d.errs[k], protocol.ErrRecord) {
-			d.errs[k] = &protocol.Error{Node: at.Name, Err: membership.Beside(d.errs[k], nil, d.cfg.Terms)}
+			d.errs[k] = d.unreadable(at, d.errs[k], nil)
 		}
 		return r
 	}
 	rec, err := membership.ParseRecord(reply.Record)
 	if err != nil {
-		d.errs[k] = &protocol.Error{Node: at.Name, Err: membership.Beside(err, reply.Record, d.cfg.Terms)}
+		d.errs[k] = d.unreadable(at, err, reply.Record)
 		return r
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
@@ -209,6 +209,15 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 	// The clock note of a master that belongs to another list is not this process's to compare or to replace.
 	live := d.ours(rec.State.Epoch) && rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
 	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
+}
+
+// unreadable is err of the record of a master, with the lists that it names, as people write them.
+func (d *Driver) unreadable(at *membership.Master, err error, record map[string]string) error {
+	err = membership.Beside(err, record, d.cfg.Terms)
+	if e, ok := err.(*membership.RecordError); ok {
+		e.Ours, e.Theirs = membership.Names(e.Ours), membership.Names(e.Theirs)
+	}
+	return &protocol.Error{Node: at.Name, Err: err}
 }
 
 // ours says whether the epoch is of a list that this process works for.

@@ -62,18 +62,30 @@ func (o *Outcome) Left() bool {
 	return o.Action.Kind == membership.Refuse && o.Action.Why.Code == membership.Moved
 }
 
+// Votes says whether master k of the View votes in the epoch of its list: in that in which a quorum was seen to vote or, where none was seen, in the
+// newest of those that the records name. So a master that votes beside two that were emptied is still called one that votes.
+func (o *Outcome) Votes(k int) bool {
+	v := o.View
+	e := membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID}
+	for i := range v.Masters {
+		if v.Memory.Number == 0 && membership.Word(v, i) == "votes" {
+			e.Number = max(e.Number, v.Masters[i].Record.State.Epoch.Number)
+		}
+	}
+	return membership.Votes(v, k, e)
+}
+
 // State is what master k of the View is, in the words that a client's Observers and metrics have too. A master whose record says that it
 // votes does, also where no quorum is in reach.
 func (o *Outcome) State(k int) event.State {
 	v := o.View
-	word := membership.Word(v, k)
 	_, other := membership.Belongs(v, k)
 	switch err := o.Errs[k]; {
 	case !v.Masters[k].Answered && (cause.Refuses(err) || errors.Is(err, protocol.ErrRecord) || errors.Is(err, protocol.ErrProtocol)):
 		return event.MasterRefuses
 	case !v.Masters[k].Answered:
 		return event.MasterDown
-	case word == "votes":
+	case o.Votes(k):
 		return event.MasterVotes
 	case other, o.Left(), o.NeedsWord():
 		return event.MasterRefuses
