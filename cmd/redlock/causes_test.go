@@ -122,6 +122,9 @@ var causeScenes = []adviceScene{
 	{"a web server", "recovering", "locks work", "no Redis", exitRecovers, func(a *advised) {
 		a.elsewhere("redis", anotherServer(a.t, saysAlways("HTTP/1.1 400 Bad Request\r\n\r\n")), "")
 	}, mend((*advised).right, "is no Redis", "correct its URL")},
+	{"a web server that answers without a header", "recovering", "locks work", "no Redis", exitRecovers, func(a *advised) {
+		a.elsewhere("redis", anotherServer(a.t, saysAlways("<!DOCTYPE HTML>\n")), "")
+	}, mend((*advised).right, "is no Redis", "correct its URL")},
 	{"errors that nobody knows", "recovering", "locks work", "other", exitRecovers, func(a *advised) {
 		a.elsewhere("redis", anotherServer(a.t, saysAlways("-ERR the moon is full\r\n")), "")
 	}, mend((*advised).right, "the moon is full", "do what the error says")},

@@ -85,7 +85,7 @@ var rules = []rule{
 	{Cause{"database", "does not have this database", "correct the database in its URL, or raise databases in its configuration"},
 		nil, []string{"DB index is out of range", "SELECT is not allowed"}},
 	{Cause{"cluster", "does not serve its slot now: {error}", "wait for the cluster, or mend it"}, nil, []string{"MOVED ", "ASK ", "CLUSTERDOWN", "TRYAGAIN", "redis-cluster://"}},
-	{Cause{"no Redis", "answers, and is no Redis: {error}", "correct its URL"}, nil, []string{"can't parse", "HTTP/"}},
+	{Cause{"no Redis", "answers, and is no Redis: {error}", "correct its URL"}, nil, []string{"can't parse", "redis: invalid", "HTTP/"}},
 	{Cause{"unknown host", "is out of reach (no such host)", "correct the host in its URL, or mend the DNS"}, nil, []string{"no such host"}},
 	{Cause{"no server", "is out of reach (connection refused)", membership.StartIt}, nil, []string{"connection refused", noSocket}},
 	{Cause{"hangs up", "takes the connection and hangs up", "look into its log; if it speaks TLS, write rediss:// in its URL"},

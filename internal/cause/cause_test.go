@@ -49,6 +49,7 @@ var errorsOf = []struct {
 	{"database", errors.New("ERR DB index is out of range")},
 	{"cluster", errors.New("CLUSTERDOWN Hash slot not served")},
 	{"no Redis", errors.New(`redis: can't parse map reply: "HTTP/1.1 400 Bad"`)},
+	{"no Redis", errors.New(`redis: invalid reply: "<!DOCTYPE HTML>\n"`)},
 	{"unknown host", errors.New("dial tcp: lookup nosuch.invalid: no such host")},
 	{"no server", errors.New("dial tcp 127.0.0.1:1: connect: connection refused")},
 	{"no server", errors.New("dial unix /tmp/s: connect: no such file or directory")},
