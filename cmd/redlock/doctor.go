@@ -47,8 +47,13 @@ rights of the user that locks.
                         is being left for another one)
             refuses     votes when somebody has acted: it is of an other list,
                         maximum TTL or drift; its rights or its role are wrong;
-                        it refuses to write, because memory or disk is full
+                        it refuses to write, because memory or disk is full; or
+                        so many have no record, or restarted, that the list as a
+                        whole needs init
             down        does not answer
+
+It says "lacks" of a right that some locks need only: to read locks, or to hear
+at once that a lock is free.
 
 Behind failover it also reads the settings that make an old master stop, where
 CONFIG GET and SENTINEL MASTER are allowed, and says "failover" for one that
@@ -128,16 +133,16 @@ type verdict struct {
 
 // complaint is what is wrong with single masters.
 type complaint struct {
-	Kind   string `json:"kind"` // refused, down, far or failover
+	Kind   string `json:"kind"` // refused, down, lacks, far or failover
 	Text   string `json:"text"`
 	Cause  string `json:"cause,omitempty"` // a word that never changes: docs/messages.md
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// complaintOf is err of one master, with what to do about it.
-func complaintOf(kind string, err error) complaint {
+// complaint is err of the master, with what to do about it.
+func (p *patient) complaint(kind string, err error) complaint {
 	c := cause.Of(err)
-	return complaint{kind, text.OneLine(err), c.Word, c.Remedy}
+	return complaint{kind, p.Name + ": " + cause.Said(err), c.Word, c.Remedy}
 }
 
 func judge(patients []patient, maxTTL time.Duration, status *admin.Status, err error) verdict {
@@ -146,10 +151,10 @@ func judge(patients []patient, maxTTL time.Duration, status *admin.Status, err e
 	}
 	v := verdict{Masters: patients}
 	bad := v.complain()
-	v.Complaints = slices.Concat(v.Complaints, far(patients), failover(patients, maxTTL))
+	v.Complaints = slices.Concat(v.Complaints, lacking(patients), far(patients), failover(patients, maxTTL))
 	switch {
 	case err != nil:
-		v.Standing, v.ExitCode, v.Text = refused, exitRefused, plain(err)
+		v.Standing, v.ExitCode, v.Text = refused, exitRefused, strings.TrimPrefix(strings.TrimPrefix(plain(err), "status: "), "bad configuration: ")
 	case bad && status.Standing != admin.NoQuorum:
 		v.Standing, v.ExitCode = refused, exitRefused
 	case status.Standing == admin.NotThisList:
@@ -186,7 +191,7 @@ func (v *verdict) print(w io.Writer) {
 		text.Paragraph(w, c.Kind, c.Text)
 		again := i+1 < len(v.Complaints) && v.Complaints[i+1].Remedy == c.Remedy
 		if !again && !strings.Contains(c.Text, c.Remedy) {
-			text.Paragraph(w, "do", c.Remedy)
+			text.Paragraph(w, "do", strings.TrimPrefix(c.Remedy, "do "))
 		}
 	}
 	switch {
@@ -218,11 +223,11 @@ func (v *verdict) complain() (bad bool) {
 	names := make(map[string]string)
 	for _, p := range v.Masters {
 		switch first, ok := names[p.runID]; {
-		case p.err != nil && !p.reached:
-			v.Complaints = append(v.Complaints, complaintOf(event.MasterDown.String(), p.err))
+		case p.err != nil && p.down():
+			v.Complaints = append(v.Complaints, p.complaint(event.MasterDown.String(), p.err))
 			continue
 		case p.err != nil:
-			v.Complaints, bad = append(v.Complaints, complaintOf(refused, p.err)), true
+			v.Complaints, bad = append(v.Complaints, p.complaint(refused, p.err)), true
 		case ok && p.runID != "": // a master that did not say in time who it is may be any
 			v.Complaints = append(v.Complaints, complaint{refused, fmt.Sprintf("%s and %s are the same master: name it once", first, p.Name), "same master", "name it once"})
 			bad = true
@@ -230,6 +235,12 @@ func (v *verdict) complain() (bad bool) {
 		names[p.runID] = p.Name
 	}
 	return bad
+}
+
+// down says whether the line about a master calls it down: as its row does, which has the word of the library, and by what was heard where that
+// has none or saw no fault.
+func (p *patient) down() bool {
+	return p.State == event.MasterDown.String() || p.State != event.MasterRefuses.String() && !p.reached
 }
 
 const (
@@ -251,6 +262,7 @@ type patient struct {
 	record   string // its key
 	runID    string
 	failover behind
+	lacks    lacks
 	reached  bool
 	err      error // why it would not be let in
 }
@@ -265,17 +277,17 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	}
 	defer n.Close()
 	writes := make(chan error, 1) // why the master refuses to write
-	n.Bind(protocol.Binding{Namespace: ns, Writes: func(err error) {
-		select {
-		case writes <- err:
-		default:
-		}
-	}})
+	readers := make(chan []string, 1)
+	n.Bind(protocol.Binding{
+		Namespace: ns,
+		Writes:    func(err error) { offer(writes, err) },
+		Admit:     func(id protocol.Identity) error { offer(readers, id.NoReaders); return nil },
+	})
 	p.Name, p.record = n.Name(), ns.Record(n.Tag())
 	c, err := p.connect(ctx, n)
 	var reply redis.Error
 	if err != nil {
-		p.reached, p.err = errors.As(err, &reply), &node.Error{Node: p.Name, Err: err}
+		p.reached, p.err = errors.As(err, &reply), err
 		return p
 	}
 	defer c.Close()
@@ -287,8 +299,9 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
 		p.failover = behindFailover(ctx, c, info, url, n)
+		p.lacks.subscribe = hears(ctx, c, ns)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
-			p.err = &node.Error{Node: p.Name, Err: err}
+			p.err = err
 		}
 	}
 	if p.err == nil {
@@ -297,7 +310,18 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	if p.err == nil && len(writes) > 0 {
 		p.err = <-writes
 	}
+	if len(readers) > 0 {
+		p.lacks.readers = <-readers
+	}
 	return p
+}
+
+// offer puts v into c if that has room.
+func offer[T any](c chan<- T, v T) {
+	select {
+	case c <- v:
+	default:
+	}
 }
 
 // connect returns a client of the master: of a slot of a cluster, whomever a server of it names.

@@ -21,7 +21,7 @@ type Cause struct {
 }
 
 // refusals are the causes of masters that answer, and do not do what they are asked.
-var refusals = []string{"sentinel password", "password", "rights", "replica", "eviction", "hidden", "memory", "disk", "replicas", "clients", "protected", "loading", "busy", "database"}
+var refusals = []string{"same master", "sentinel password", "password", "rights", "replica", "eviction", "hidden", "memory", "disk", "replicas", "clients", "protected", "loading", "busy", "database", "cluster"}
 
 // Refuses reports whether err, which is an error of one master, is the answer of a master that runs. Who hears of such a master that
 // it is silent restarts it, and that empties it.
