@@ -200,9 +200,13 @@ func (r *runner) run() (err error) {
 	defer r.leave(client)
 	r.more("took lock %q, token %d", r.name, lease.Token())
 	ended, err := supervise.Run(supervise.Command{Path: r.path, Args: r.argv, Env: r.environment(lease)}, lease, r.ttl, signals, r.say)
-	if err != nil { // nothing has run: the period of --every, or --min-hold, is not used up
+	switch { // nothing has run: the period of --every, or --min-hold, is not used up
+	case err != nil:
 		_ = inside.Abandon(lease, context.Background())
 		return &exitError{supervise.ExitCannotExecute, said.CannotStart.With(err)}
+	case ended.NeverRan:
+		_ = inside.Abandon(lease, context.Background())
+		return &exitError{code: ended.Code}
 	}
 	unlockErr := lease.Unlock(context.Background())
 	if ended.Lost == nil && errors.Is(unlockErr, redlock.ErrLost) {

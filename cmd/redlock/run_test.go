@@ -25,6 +25,8 @@ func TestRun_exitCodes(t *testing.T) {
 	plain, junk := filepath.Join(dir, "plain"), filepath.Join(dir, "junk")
 	must(t, os.WriteFile(plain, []byte("text"), 0o644))
 	must(t, os.WriteFile(junk, []byte("\x01\x02 no program"), 0o755))
+	script := filepath.Join(dir, "script")
+	must(t, os.WriteFile(script, []byte("#!/no/such/shell\n"), 0o755))
 	holder := startRun(t, list, "held", "--", "sh", "-c", "echo started; sleep 600")
 	holder.line()
 	for name, tc := range map[string]struct {
@@ -43,6 +45,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"not executable":       {"f LIST", []string{plain}, 126, []string{"plain: permission denied"}},
 		"a directory":          {"f LIST", []string{dir}, 126, []string{dir}},
 		"no program":           {"f LIST", []string{junk}, 126, []string{"junk: exec format error"}},
+		"no interpreter":       {"f LIST", []string{script}, 127, []string{said.NoInterpreter.With(script)}},
 		"held, no wait":        {"held -n LIST", []string{"true"}, 75, []string{`lock "held" is held by another`}},
 		"held, wait":           {"held --wait 300ms LIST", []string{"true"}, 75, []string{"still after 300ms", "/" + strconv.Itoa(holder.Process.Pid)}},
 		"masters away":         {"g --wait 300ms --nodes " + dead + "," + dead + "2," + dead + "3", []string{"true"}, 3, []string{"127.0.0.1:1"}},

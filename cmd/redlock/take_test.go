@@ -4,11 +4,14 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
 )
@@ -76,6 +79,32 @@ func TestRun_everyOfAnotherPeriod_saysForHowLongItRests(t *testing.T) {
 	refusedOf := startRun(t, list, "runs", "--every", "1s", "--", "true")
 	refusedOf.wantCode(exitHeld)
 	refusedOf.wantStderr(`"runs" runs now: pod-8 has it`)
+}
+
+// A program that cannot be executed has not run: the period is there for another host, or for the program when it is mended. One that ran and failed
+// has used it up, whatever its exit code is.
+func TestRun_cannotBeExecuted_periodIsNotUsedUp(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	_, list := voting(t)
+	for name, job := range map[string]struct {
+		text string
+		mode os.FileMode
+		code int
+		next int // of another host
+	}{
+		"not-executable": {"#!/bin/sh\n", 0o644, supervise.ExitCannotExecute, exitOK},
+		"no-program":     {"\x01\x02 no program", 0o755, supervise.ExitCannotExecute, exitOK},
+		"no-interpreter": {"#!/no/such/shell\n", 0o755, supervise.ExitNotFound, exitOK},
+		"ran":            {"#!/bin/sh\nexit 126\n", 0o755, supervise.ExitCannotExecute, exitHeld},
+	} {
+		file := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(file, []byte(job.text), job.mode))
+		startRun(t, list, name, "--every", "1h", "--", file).wantCode(job.code)
+		startRun(t, list, name, "--every", "1h", "--", "true").wantCode(job.next)
+	}
+	startRun(t, list, "gone", "--min-hold", "1h", "--", "/no/such/file").wantCode(supervise.ExitNotFound)
+	startRun(t, list, "gone", "--no-wait", "--", "true").wantCode(exitOK)
 }
 
 // The period of --every ends, and then the job runs again: the processes that had run it are long gone.

@@ -101,7 +101,8 @@ func TestMessages_table_asTheCode(t *testing.T) {
 
 // What the commands say in words of their own, and the tests that show it: those in whose source the message is named.
 func TestSaid_table_asTheCode(t *testing.T) {
-	shown, err := shownBy(filepath.Join("..", "..", "cmd", "redlock"))
+	commands := filepath.Join("..", "..", "cmd", "redlock")
+	shown, err := shownBy(commands, filepath.Join(commands, "internal", "supervise"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +122,15 @@ func TestSaid_table_asTheCode(t *testing.T) {
 	written(t, filepath.Join("..", "..", "docs", "messages.md"), saidBegin, saidEnd, table.String()+"\n", "Said")
 }
 
-// shownBy finds for each name of package said the first test of a folder that uses it, or whose table does.
-func shownBy(folder string) (map[string]string, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		return nil, err
+// shownBy finds for each name of package said the first test of the folders that uses it, or whose table does.
+func shownBy(folders ...string) (map[string]string, error) {
+	var files []string
+	for _, folder := range folders {
+		more, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
 	}
 	shown, helper := map[string]string{}, map[string][]string{} // by name of the message; by variable
 	for _, file := range files {

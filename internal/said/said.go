@@ -40,10 +40,14 @@ var (
 	WaitsForLock    = Line{"WaitsForLock", "waits for lock {lock}: {who}", "if that holder is stuck: redlock force-unlock"}
 	CannotStart     = Line{"CannotStart", "cannot start a process: {error}", "what this host lacks: files, processes, memory; the lock was given back, exit code 126"}
 	NotFound        = Line{"NotFound", "{command}: command not found", "correct the command, or PATH; no lock was taken, exit code 127"}
-	CannotRenew     = Line{"CannotRenew", "the lease cannot be renewed: the command got SIGTERM", "see to the masters: redlock status; the command has a few moments to end"}
-	LeaseEnds       = Line{"LeaseEnds", "the lease ends: the command was killed", "see to the masters: redlock status; a command that heeds SIGTERM ends in order"}
-	LeaseLost       = Line{"LeaseLost", "the lease is lost: the command was killed", "what the reason after it says: another may have the lock already"}
-	LeftBehind      = Line{"LeftBehind", "the command has ended, and left processes in its group that did not end within {limit}: they were killed",
+	NoInterpreter   = Line{"NoInterpreter", "{command}: the interpreter of its first line, or its loader, is not found",
+		"correct its first line, or install what that names; nothing has run, and no period of --every is used up, exit code 127"}
+	CannotRenew = Line{"CannotRenew", "the lease cannot be renewed: the command got SIGTERM", "see to the masters: redlock status; the command has a few moments to end"}
+	LeaseEnds   = Line{"LeaseEnds", "the lease ends: the command was killed", "see to the masters: redlock status; a command that heeds SIGTERM ends in order"}
+	LeaseLost   = Line{"LeaseLost", "the lease is lost: the command was killed", "what the reason after it says: another may have the lock already"}
+	NotKilled   = Line{"NotKilled", "the command could not be killed, because it runs as another user: it goes on, and the lock may end before it does",
+		"end it as that user; call sudo redlock run, and not redlock run with sudo as its command"}
+	LeftBehind = Line{"LeftBehind", "the command has ended, and left processes in its group that did not end within {limit}: they were killed",
 		"a command that waits for its children, or a daemon that makes a session of its own"}
 	NoGuard = Line{"NoGuard", "the guard was killed, and there is no other: if redlock is killed, only the kernel ends the command: {error}",
 		"find who kills processes of redlock, and what this host lacks"}
@@ -68,7 +72,7 @@ var (
 
 // All returns all messages, in the order of the table.
 func All() []*Line {
-	return []*Line{&WaitsForMasters, &WaitsForLock, &CannotStart, &NotFound, &CannotRenew, &LeaseEnds, &LeaseLost, &LeftBehind, &NoGuard, &LostLock,
+	return []*Line{&WaitsForMasters, &WaitsForLock, &CannotStart, &NotFound, &NoInterpreter, &CannotRenew, &LeaseEnds, &LeaseLost, &NotKilled, &LeftBehind, &NoGuard, &LostLock,
 		&LostTerm, &MayStay, &NothingDone, &LockFree, &TakenAway, &Begun, &InitStopped, &NewListVotes, &NewTermsVote, &ChangeStopped, &GivenUp, &NoChange,
 		&StoppedWaiting, &Interrupted, &CannotWrite}
 }

@@ -29,8 +29,8 @@ func Hidden() {
 	switch {
 	case len(os.Args) == 2 && os.Args[0] == guardName:
 		guardMain()
-	case len(os.Args) > 3 && os.Args[0] == beginName:
-		beginMain(os.Args[1], os.Args[2], os.Args[3:])
+	case len(os.Args) > 4 && os.Args[0] == beginName:
+		beginMain(os.Args[1], os.Args[2], os.Args[3], os.Args[4:])
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 func TestMain(m *testing.M) {
@@ -53,3 +55,19 @@ func TestGuardEnded_groupWasKilled_noOtherGuard(t *testing.T) {
 		t.Errorf("guard %d", r.guard.pid)
 	}
 }
+
+// A command that runs as another user is not called killed, nor that it got a signal.
+func TestKill_commandOfAnotherUser_saysThatItGoesOn(t *testing.T) {
+	sendSignal = func(int, syscall.Signal) error { return unix.EPERM }
+	defer func() { sendSignal = unix.Kill }()
+	var told []string
+	r := &run{lease: over{}, ttl: time.Second, guard: &guard{}, say: func(what string) { told = append(told, what) }}
+	if r.lookAtLease(); !r.killed || len(told) != 1 || told[0] != said.NotKilled.Text {
+		t.Errorf("killed %v: %q", r.killed, told)
+	}
+}
+
+// over is a lease that is over.
+type over struct{ Lease }
+
+func (over) ValidUntil() time.Time { return time.Now().Add(-time.Second) }

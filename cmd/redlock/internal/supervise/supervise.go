@@ -64,8 +64,10 @@ type Command struct {
 
 // Ended says how a command ended.
 type Ended struct {
-	Code int   // its exit code, or 128+n if signal n ended it
-	Lost error // why the lease was lost, or nil. The command was told to end then, or was killed.
+	Code int // its exit code, or 128+n if signal n ended it
+	// NeverRan says that Path could not be executed: Code is 126 or 127 then, and the reason is on standard error.
+	NeverRan bool
+	Lost     error // why the lease was lost, or nil. The command was told to end then, or was killed.
 	// Asked is the last of SIGINT, SIGTERM and SIGQUIT that was passed on, or 0.
 	Asked syscall.Signal
 }
@@ -96,8 +98,7 @@ func Catch() Signals {
 // Run runs c until it has ended, with all that it left behind in its process group. The lease is still held then, unless Ended.Lost says
 // otherwise: the caller releases it. ttl is the TTL of the lease. say tells the user something that went wrong.
 //
-// An error says that the command could not be started. When c.Path cannot be executed, there is no error: the exit code is 126 or 127,
-// and the reason is on standard error.
+// An error says that the command could not be started. When c.Path cannot be executed, there is no error: see Ended.NeverRan.
 //
 // Call Run from the main goroutine with its thread locked: the kernel takes the end of the thread that started the command for the end of
 // the process. It may be called again when it has returned.
@@ -116,6 +117,7 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 	if err != nil {
 		return Ended{}, err
 	}
+	defer r.failed.Close()
 	r.tellGuard()
 	begins()
 	signal.Notify(signals, jobControl...)
@@ -132,7 +134,7 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 	if r.lost == nil && lease.Context().Err() != nil {
 		r.lost = context.Cause(lease.Context())
 	}
-	return Ended{Code: r.code(), Lost: r.lost, Asked: r.asked}, nil
+	return Ended{Code: r.code(), NeverRan: r.neverRan(), Lost: r.lost, Asked: r.asked}, nil
 }
 
 // run is one command that runs.
@@ -143,7 +145,8 @@ type run struct {
 	say      func(string)
 	terminal terminal
 	guard    *guard
-	group    int // the process group, which is also the process id of the command
+	failed   *os.File // has something to read if the command could not be executed
+	group    int      // the process group, which is also the process id of the command
 
 	guardAt  time.Duration // when the guard kills the group, on sharedClock; 0: it was told nothing
 	due      time.Duration // when the lease is looked at next, on sharedClock
@@ -179,8 +182,7 @@ func (r *run) supervise(children <-chan child) {
 			ended = nil
 			if !r.killed {
 				r.lost = errors.Join(r.lost, context.Cause(r.lease.Context()))
-				r.kill()
-				r.say(said.LeaseLost.Text)
+				r.kill(said.LeaseLost.Text)
 			}
 		case <-timer.C:
 		}
@@ -204,8 +206,7 @@ func (r *run) look() time.Duration {
 		r.straysTo = time.Now().Add(StraysLimit)
 	}
 	if time.Now().After(r.straysTo) {
-		r.kill()
-		r.say(said.LeftBehind.With(StraysLimit))
+		r.kill(said.LeftBehind.With(StraysLimit))
 	}
 	return min(again, straysEvery)
 }
@@ -223,7 +224,7 @@ func (r *run) alone() time.Duration {
 	default:
 	}
 	r.deserted = time.Time{}
-	r.signal(r.word)
+	_ = r.signal(r.word)
 	return straysEvery
 }
 
@@ -244,14 +245,14 @@ func (r *run) lookAtLease() time.Duration {
 		if r.lateBy() > r.ttl/10 {
 			r.lost = r.stoodStill()
 		}
-		r.signal(syscall.SIGTERM)
-		r.say(said.CannotRenew.Text)
+		if !errors.Is(r.signal(syscall.SIGTERM), unix.EPERM) { // else kill says so
+			r.say(said.CannotRenew.Text)
+		}
 	}
 	if left := time.Until(r.killAt); left > 0 {
 		return left
 	}
-	r.kill()
-	r.say(said.LeaseEnds.Text)
+	r.kill(said.LeaseEnds.Text)
 	return straysEvery
 }
 
@@ -320,20 +321,29 @@ func (r *run) pass(sig os.Signal) {
 	if slices.Contains(ending, sig) && sig != syscall.SIGHUP { // for many services, SIGHUP means: read your settings again
 		r.asked = sig.(syscall.Signal)
 	}
-	r.signal(sig.(syscall.Signal))
+	_ = r.signal(sig.(syscall.Signal))
 }
 
-// signal sends a signal to the group. A command that is stopped is continued for one that asks it to end.
-func (r *run) signal(sig syscall.Signal) {
-	_ = unix.Kill(-r.group, sig)
+// sendSignal is what a test of processes of another user's replaces.
+var sendSignal = unix.Kill
+
+// signal sends a signal to the group. A command that is stopped is continued for one that asks it to end. The error is EPERM if the whole group is
+// another user's.
+func (r *run) signal(sig syscall.Signal) error {
+	err := sendSignal(-r.group, sig)
 	if slices.Contains(ending, os.Signal(sig)) {
-		_ = unix.Kill(-r.group, syscall.SIGCONT)
+		_ = sendSignal(-r.group, syscall.SIGCONT)
 	}
+	return err
 }
 
-func (r *run) kill() {
+// kill kills the group, and says what was done.
+func (r *run) kill(what string) {
 	r.killed = true
-	r.signal(syscall.SIGKILL)
+	if errors.Is(r.signal(syscall.SIGKILL), unix.EPERM) {
+		what = said.NotKilled.Text
+	}
+	r.say(what)
 }
 
 // empty reports whether no process is left in the group: after SIGKILL, none but zombies, whose parent may have left the group and reap them
