@@ -102,6 +102,9 @@ func (internals) Hurried(err error) (hurried, cut bool) {
 	return round.hurried, round.cut
 }
 
+// NoTTL says whether err is of a round in which a master had a key without a TTL at the lock's name.
+func (internals) NoTTL(err error) bool { return errors.Is(err, errNoTTL) }
+
 // TooLate is the error of a caller who took a lease together with others, and lost it before those were there: that of a round that a quorum granted
 // too late for its TTL.
 func (internals) TooLate(l *Lease) error { return l.tooLate() }

@@ -26,8 +26,10 @@ type list struct {
 }
 
 const listHelp = `Lists the locks that are held, or may be, whose names begin with PREFIX; all of
-them without one. It changes nothing. It looks at every key of the masters, in
-small steps that let others be served: it is for people, and not for a loop.
+them without one. A lock that rests is listed with the holder after whom it
+rests: its lease is over, and its minimum hold or period is not. It changes
+nothing. It looks at every key of the masters, in small steps that let others be
+served: it is for people, and not for a loop.
 
 A lock that is taken or given up meanwhile may be listed or not.
 
@@ -88,6 +90,9 @@ func (c *list) run(ctx context.Context, o output) error {
 			if h.Left <= 0 { // no TTL
 				left = "-"
 			}
+			if h.Resting {
+				holder = "rests after " + holder
+			}
 			if n := len(in.Holders) - 1; n > 0 {
 				holder += fmt.Sprintf(", and %d more", n)
 			}
@@ -100,9 +105,17 @@ func (c *list) run(ctx context.Context, o output) error {
 	}
 	_ = tab.Flush()
 	if len(locks) == 0 && err == nil {
-		text.Say(o.err, "no lock is held")
+		text.Say(o.err, c.none())
 	}
 	return err
+}
+
+// none is what is said if no lock was found.
+func (c *list) none() string {
+	if c.prefix == "" {
+		return "no lock is held"
+	}
+	return fmt.Sprintf("no lock is held whose name begins with %q", c.prefix)
 }
 
 func (c *list) writeJSON(o output, locks []*redlock.Inspection, err error) error {

@@ -169,9 +169,20 @@ func TestList(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || len(s.Locks) != 2 || s.Locks[0].Name != "jobs/a" || s.Locks[1].Holders[0].Owner != "pod-7" {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
 	}
+	if said := expectCode(t, exitOK, "list", "none/", "--nodes", list); said != `no lock is held whose name begins with "none/"` {
+		t.Errorf("%q", said)
+	}
 	if code, stdout, _ := cli(t, "list", "none/", "--json", "--nodes", list); code != exitOK || !strings.Contains(stdout, `"locks": []`) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
+}
+
+// Nobody works under a lock that rests.
+func TestList_rests_saysSo(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	startRun(t, list, "nightly", "--every", "40s", "--owner", "pod-7", "--", "true").wantCode(exitOK)
+	says(t, "lock left wait holder nightly TIME 0 rests after pod-7", "list", "--nodes", list)
 }
 
 // Masters that have forgotten their locks do not say that none is held. While they are being changed, that is why.
@@ -391,6 +402,11 @@ func TestInspect_keyOfOthers_saysWhatItIs(t *testing.T) {
 		must(t, c.Set(t.Context(), "text", "x", 0).Err())
 	}
 	wantSaid(t, expectCode(t, exitOK, "inspect", "stuck", "--nodes", list), "with 3 of 3 votes, without a TTL: for ever")
+	for _, words := range [][]string{{"--no-wait"}, {"--every", "1h"}, {"--wait", "1s"}} {
+		p := startRun(t, list, "stuck", append(words, "--", "true")...)
+		p.wantCode(exitHeld)
+		p.wantStderr(`lock "stuck" is held by another: the key at its name has no TTL and stays for ever; if no program needs it, delete it on each master`)
+	}
 	if said := expectCode(t, exitMasters, "inspect", "text", "--nodes", list); strings.Contains(said, "does not answer") {
 		t.Error(said)
 	} else {

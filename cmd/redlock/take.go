@@ -157,7 +157,10 @@ func who(in *redlock.Inspection) string {
 	if len(in.Holders) == 0 {
 		return "nobody has it: others wait before this one, or it rests"
 	}
-	if h := &in.Holders[0]; !h.Resting {
+	switch h := &in.Holders[0]; {
+	case !h.Resting && h.Left <= 0:
+		return nameOfHolder(h) + " has it, " + lasts(h)
+	case !h.Resting:
 		return nameOfHolder(h) + " has it"
 	}
 	return "it " + rests(&in.Holders[0])
@@ -175,6 +178,8 @@ func (r *runner) taken(err error) (what string) {
 	}
 	var round *redlock.RoundError
 	switch {
+	case inside.NoTTL(err):
+		return fmt.Sprintf("lock %q is held by another: the key at its name has no TTL and stays for ever; if no program needs it, delete it on each master", r.name)
 	case h != nil && h.Resting && r.every > 0:
 		return fmt.Sprintf("%q ran already: it %s", r.name, rests(h))
 	case h != nil && h.Resting:
