@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // rowOf is the row of an exit code in the table of a section.
@@ -37,9 +39,20 @@ func TestExitCodes_mastersThatCannotBeUsed_asThePagesSay(t *testing.T) {
 
 	second, third := direct(t, servers[1].URL()), direct(t, servers[2].URL())
 	must(t, third.ConfigSet(ctx, "maxmemory", "1").Err())
-	expect(exitMasters, []string{"Of `init` also", "takes no writes"}, "init", never)
+	expect(exitMasters, []string{"Of `init` also", "the list has to begin, and one takes no writes"}, "init", never)
 	must(t, third.ConfigSet(ctx, "maxmemory", "0").Err())
 	expectCode(t, exitOK, "init", never, "--nodes", list)
+
+	for _, full := range []*redis.Client{second, third} {
+		must(t, full.ConfigSet(ctx, "maxmemory", "1").Err())
+	}
+	for _, words := range [][]string{{"init"}, {"status"}} { // the list has begun, so init has nothing to write
+		expect(exitTooFewVote, []string{"vote, or take writes"}, words...)
+	}
+	for _, full := range []*redis.Client{second, third} {
+		must(t, full.ConfigSet(ctx, "maxmemory", "0").Err())
+	}
+	eventually(t, "all vote", func() bool { code, _, _ := cli(t, "status", "--nodes", list); return code == exitOK })
 
 	must(t, third.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
 	expect(exitRecovers, []string{"of `status`", "cannot be used"}, "status")

@@ -109,13 +109,13 @@ const exitCodesOfMasters = `exit code:
        that answers cannot be used
     2  usage
     3  fewer masters than a quorum can be used: the others do not answer, or
-       refuse the user; of init also: a master does not answer, or takes no
-       writes and fewer than a quorum vote
+       refuse the user; of init also: a master does not answer, or the list
+       has to begin and one takes no writes
     4  a change of masters is unfinished
     5  an operator's word is needed
     6  locks work, and a minority does not vote
     7  as 5, and masters that are gone must be replaced first
-    8  no lock can be taken until masters vote again
+    8  no lock can be taken until masters vote, or take writes, again
 `
 
 // exitOf is the exit code of what the masters are in.
