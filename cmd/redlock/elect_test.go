@@ -134,7 +134,7 @@ func TestElect_exitCodes(t *testing.T) {
 		"not found":    {[]string{"elect", "a", "--nodes", list, "--", "no-such-command-here"}, 127, "command not found"},
 		"masters away": {[]string{"elect", "a", "--node-count", "1", "--nodes", dead, "--", "true"}, 3, "127.0.0.1:1"},
 		"no command":   {[]string{"elect", "a", "--nodes", list}, 2, "want a command: redlock elect NAME -- command"},
-		"value":        {[]string{"elect", "a", "--nodes", list, "--value", strings.Repeat("x", 2000), "--", "true"}, 2, "election value of 2000 bytes"},
+		"value":        {[]string{"elect", "a", "--nodes", list, "--value", strings.Repeat("x", 2000), "--", "true"}, 2, "--value of 2000 bytes"},
 		"label":        {[]string{"elect", "a", "--nodes", list, "--owner", "a b", "--", "true"}, 2, `--owner "a b" has ' '`},
 		"name":         {[]string{"elect", "redlock:x", "--nodes", list, "--", "true"}, 2, "redlock:x"},
 	} {

@@ -152,7 +152,10 @@ func (m *masters) check() error {
 
 // verify says what is wrong with the URLs and with the other flags. where is of find.
 func (m *masters) verify(where func(i int) string) error {
-	m.nodes = m.tls.apply(m.nodes)
+	var err error
+	if m.nodes, err = m.tls.apply(m.nodes); err != nil {
+		return err
+	}
 	for i, url := range m.nodes {
 		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
 		if err != nil {
@@ -170,7 +173,7 @@ func (m *masters) verify(where func(i int) string) error {
 	if m.maxTTL < minTime || m.maxTTL > maxTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v to %v", m.prefix, m.maxTTL, minTime, maxTime)
 	}
-	_, err := inside.Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
+	_, err = inside.Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
 	return m.byFlag(err, fmt.Sprintf("%sdrift %v", m.prefix, &m.drift), m.prefix+"max-ttl")
 }
 
@@ -202,6 +205,9 @@ func (m *masters) find() (where func(i int) string, err error) {
 	case given > 1 && m.cluster == "":
 		return nil, fmt.Errorf("%s and --nodes-file both name the masters: give one of them", flag)
 	case given > 1:
+		if len(m.nodes) == 0 {
+			flag = "--nodes-file"
+		}
 		return nil, fmt.Errorf("--cluster and %s both name the masters: give one of them", flag)
 	case len(m.nodes) > 0:
 		return at(flag), nil
@@ -223,7 +229,11 @@ func (m *masters) find() (where func(i int) string, err error) {
 
 // expand fills in the URLs of the votes of the cluster, which flag names.
 func (m *masters) expand(flag string) error {
-	m.cluster = m.tls.apply([]string{m.cluster})[0]
+	applied, err := m.tls.apply([]string{m.cluster})
+	if err != nil {
+		return err
+	}
+	m.cluster = applied[0]
 	urls, err := redlock.ClusterURLs(m.cluster, redlock.WithNodeCount(m.count))
 	if err != nil {
 		return fmt.Errorf("%s: %s", flag, plain(err))

@@ -168,6 +168,9 @@ func TestFlags_mistakes_nameTheFlag(t *testing.T) {
 		{"status --namespace é", `--namespace "é" contains 'é'`},
 		{"status --node-count 0", `"--node-count" flag: want a number, 1 or more`},
 		{"status --node-count x", `invalid argument "x" for "--node-count" flag: want a number, 1 or more`},
+		{"status --cluster redis-cluster://h", "--cluster and --nodes both name the masters"},
+		{"status --nodes-file f", "--nodes and --nodes-file both name the masters"},
+		{"elect x --value " + strings.Repeat("a", maxValue+1), "--value of 1025 bytes: want 1024 or fewer; announce where to find the rest"},
 		{"inspect x --json=maybe", `invalid argument "maybe" for "--json" flag: invalid syntax`},
 		{"status --wait --timeout x", `invalid argument "x" for "--timeout" flag: invalid duration "x"`},
 	} {
@@ -186,6 +189,39 @@ func TestFlags_mistakes_nameTheFlag(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s\nwant %s", test.words, code, said, test.want)
 		}
 	}
+}
+
+// A file of TLS that is wrong is named by its flag or variable, and not by the URL that was made of it.
+func TestFlags_tlsFiles_nameTheFlag(t *testing.T) {
+	junk := filepath.Join(t.TempDir(), "junk.pem")
+	must(t, os.WriteFile(junk, []byte("no certificate"), 0o600))
+	said := func(words ...string) string {
+		t.Helper()
+		code, _, stderr := cli(t, words...)
+		if code != exitUsage || strings.Contains(stderr, "bad URL") || strings.Contains(stderr, "bad configuration") {
+			t.Errorf("%v: exit code %d: %s", words, code, stderr)
+		}
+		return strings.Join(strings.Fields(stderr), " ")
+	}
+	secure := "rediss://127.0.0.1:1,rediss://127.0.0.1:2,rediss://127.0.0.1:3"
+	for flags, want := range map[string]string{
+		"--tls-ca nofile.pem":                       `redlock: --tls-ca "nofile.pem" cannot be read: no such file or directory`,
+		"--tls-ca " + junk:                          `redlock: --tls-ca "` + junk + `" has no certificate`,
+		"--tls-cert " + junk:                        "redlock: --tls-cert without --tls-key: give the file of",
+		"--tls-key " + junk:                         "redlock: --tls-key without --tls-cert: give the file of",
+		"--tls-cert nofile --tls-key " + junk:       `redlock: --tls-cert "nofile" cannot be read`,
+		"--tls-cert " + junk + " --tls-key " + junk: `redlock: --tls-cert "` + junk + `" has no certificate`,
+	} {
+		words := strings.Fields(flags)
+		wantSaid(t, said(append(words, "status", "--nodes", secure)...), want)
+		wantSaid(t, said(append(words, "status", "--cluster", "rediss-cluster://127.0.0.1:1")...), want)
+		wantSaid(t, said(append(words, "reconfigure", "--from", secure, "--to", secure)...), want)
+	}
+	t.Setenv("REDLOCK_TLS_CA", "nofile.pem")
+	wantSaid(t, said("status", "--nodes", secure), `redlock: REDLOCK_TLS_CA "nofile.pem" cannot be read`)
+	wantSaid(t, said("status", "--nodes", secure, "--tls-ca", junk), "redlock: --tls-ca ")
+	t.Setenv(nodesFileVar, "")
+	wantSaid(t, said("status", "--cluster", "redis-cluster://h", "--nodes-file", "f"), "--cluster and --nodes-file both name the masters")
 }
 
 // The commands that lock, and those that look at locks, take the lists that programs take. A list that is another one's is a mistake of

@@ -148,8 +148,8 @@ func TestTLS_everyCommand(t *testing.T) {
 		flags []string
 		says  []string
 	}{
-		{nodes, []string{"--tls-ca", none}, []string{none, "(ca) cannot be read", "name a PEM file"}},
-		{nodes, []string{"--tls-cert", s.Cert}, []string{"cert without key"}},
+		{nodes, []string{"--tls-ca", none}, []string{none, "--tls-ca", "cannot be read", "name a PEM file"}},
+		{nodes, []string{"--tls-cert", s.Cert}, []string{"--tls-cert without --tls-key"}},
 		{"REDLOCK_NODES=redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", []string{"--tls-ca", s.CA}, []string{"--tls-ca is for masters with TLS", "rediss://"}},
 	} {
 		wantSaid(t, asProgram(t, []string{tc.nodes}, tc.flags...)(exitUsage, "status"), tc.says...)

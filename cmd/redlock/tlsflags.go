@@ -3,12 +3,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/redlock-go/redlock/node"
 )
 
 // tlsFlags are the files for all masters whose URL is rediss:// and has no such parameters of its own.
@@ -47,8 +51,8 @@ func (f *tlsFlags) check(urls []string) error {
 	return nil
 }
 
-// apply returns the URLs with what the flags say, and else the variables.
-func (f *tlsFlags) apply(urls []string) []string {
+// apply returns the URLs with what the flags say, and else the variables. Its error names these.
+func (f *tlsFlags) apply(urls []string) ([]string, error) {
 	query := url.Values{}
 	for i, v := range f.values() {
 		file := *v
@@ -60,8 +64,9 @@ func (f *tlsFlags) apply(urls []string) []string {
 		}
 	}
 	if len(query) == 0 {
-		return urls
+		return urls, nil
 	}
+	used := false
 	applied := make([]string, len(urls))
 	for i, u := range urls {
 		applied[i] = u
@@ -71,9 +76,41 @@ func (f *tlsFlags) apply(urls []string) []string {
 				sep = "&"
 			}
 			applied[i] += sep + query.Encode()
+			used = true
 		}
 	}
-	return applied
+	if !used {
+		return applied, nil
+	}
+	return applied, f.wrong(query)
+}
+
+// ofFile is how package node names a file.
+var ofFile = regexp.MustCompile(`^the TLS file ("(?:[^"\\]|\\.)*") \(([a-z]+)\)`)
+
+// wrong is what is wrong with query, in which each parameter is a flag's or a variable's, in words of these.
+func (f *tlsFlags) wrong(query url.Values) error {
+	names := map[string]string{}
+	for i, v := range f.values() {
+		if names[tlsParams[i].param] = "--" + tlsParams[i].flag; *v == "" && os.Getenv(tlsParams[i].variable) != "" {
+			names[tlsParams[i].param] = tlsParams[i].variable
+		}
+	}
+	switch cert, key := names["cert"], names["key"]; {
+	case query.Has("cert") && !query.Has("key"):
+		return fmt.Errorf("%s without %s: give the file of the certificate's private key too", cert, key)
+	case query.Has("key") && !query.Has("cert"):
+		return fmt.Errorf("%s without %s: give the file of the certificate too", key, cert)
+	}
+	n, err := node.Open("rediss://localhost?"+query.Encode(), node.Config{})
+	if err == nil {
+		return n.Close()
+	}
+	_, what, _ := strings.Cut(err.Error(), `": `) // behind the URL, in which a quote is %22
+	if file := ofFile.FindStringSubmatch(what); file != nil {
+		what = names[file[2]] + " " + file[1] + what[len(file[0]):]
+	}
+	return errors.New(what)
 }
 
 // hasTLSParams reports whether rawURL has one of tlsParams, or a query that cannot be read.
