@@ -207,6 +207,7 @@ func strictWords(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "help":
+			cmd.Long, cmd.Example = "help prints the help of a command, as its --help does.\n\nexit code: 0 fine, 2 there is no such command.", "  redlock help run"
 			cmd.Args = func(_ *cobra.Command, words []string) error {
 				topic, left, err := root.Find(words)
 				if err == nil && len(left) > 0 {
@@ -215,7 +216,20 @@ func strictWords(root *cobra.Command) {
 				return err
 			}
 		case "completion":
+			explainCompletion(cmd)
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // what runs has its words checked
 		}
+	}
+}
+
+// explainCompletion has the help of completion say what that of every command does.
+func explainCompletion(cmd *cobra.Command) {
+	const codes = "\n\nexit code: 0 fine, 2 usage, 73 the output cannot be written."
+	cmd.Long = "completion prints a script that completes the words and flags of redlock in your\nshell. The help of each shell says where to put it." + codes
+	cmd.Example = `  redlock completion bash > /etc/bash_completion.d/redlock
+  source <(redlock completion bash)`
+	for _, shell := range cmd.Commands() {
+		shell.Long = strings.TrimSpace(shell.Long) + codes
+		shell.Example = "  redlock completion " + shell.Name()
 	}
 }

@@ -355,6 +355,12 @@ func TestHelp_namesExitCodes(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q\n%s", args, code, stderr, stdout)
 		}
 	}
+	for _, words := range []string{"help", "version", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell"} {
+		code, stdout, _ := cli(t, append(strings.Fields(words), "--help")...)
+		if code != exitOK || !strings.Contains(stdout, "\nexit code: 0") || !strings.Contains(stdout, "\nExamples:\n  redlock ") {
+			t.Errorf("%s: exit code %d, without its exit codes or an example: %s", words, code, stdout)
+		}
+	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if code, stdout, _ := cli(t, "completion", shell); code != exitOK || !strings.Contains(stdout, "redlock") {
 			t.Errorf("%s: exit code %d", shell, code)
