@@ -62,6 +62,7 @@ func holds(t *testing.T, args ...string) (stdout, stderr string) {
 func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 	for line, want := range map[string]string{
 		"frob":                                                             "want one of run, failover, check, list",
+		"check --history h.jsonl":                                          "--history h.jsonl is a file to write: name the history that is to be judged without a flag",
 		"run more":                                                         "flags only",
 		"--frob":                                                           "--help",
 		"--driver vm":                                                      "docker, process or sim",

@@ -21,6 +21,9 @@ func TestHelp_everyCommand_fitsATerminal(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", cmd.name, code, out, stderr)
 		}
 		for line := range strings.Lines(out) {
+			if cmd.name == "check" && strings.Contains(line, "always") {
+				t.Errorf("%s writes what it is told to: %q", cmd.name, line)
+			}
 			if len(line) > text.LabelWidth+text.Width+1 || strings.Contains(line, "default default") || strings.Contains(line, "(default 0") || strings.Contains(line, "(default false") {
 				t.Errorf("%s: %q", cmd.name, line)
 			}

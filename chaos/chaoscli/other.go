@@ -104,8 +104,12 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 	fs.DurationVar(&heal, "heal", 0, "`TIME` after the last fault within which every lock must be taken; default that of the run, or 10s if the history does not say")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which the checker linearizable gives up")
 	out.define(fs)
+	fs.Lookup("html").Usage = "`FILE` to write a report to"
+	fs.Lookup("history").Usage = "`FILE` to write the histories to, as one. Those that are judged are named without a flag"
 	return func(ctx context.Context, c *console, paths []string) error {
 		switch {
+		case len(paths) == 0 && out.history != "":
+			return usagef("check: --history %s is a file to write: name the history that is to be judged without a flag", out.history)
 		case len(paths) == 0:
 			return usagef("check: name the files of a run's history")
 		case heal < 0:
