@@ -164,3 +164,27 @@ func TestConfig_programsWithoutAFolder_ofThisFolder(t *testing.T) {
 		t.Errorf("the programs are %q and %q, error %v", cfg.Client, cfg.Other, err)
 	}
 }
+
+// A good history that was cut off is not judged: its locks may lack their unlocks. Of one without an end line, as a program of its own or an older
+// version writes it, the verdict says that this cannot be told.
+func TestCheck_cutOff_notJudged(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole.jsonl")
+	const note = "has no end line, so nobody can tell whether it is whole"
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if code, out, stderr := cli(t, t.Context(), "check", "--history", whole, aHistory(t, true)); code != exitHeld || !strings.Contains(oneLine(out), note) {
+		t.Fatalf("exit code %d: %s%s", code, out, stderr)
+	}
+	if code, out, stderr := cli(t, t.Context(), "check", whole); code != exitHeld || strings.Contains(oneLine(out), note) {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	text := read(t, whole)
+	for _, n := range []int{len(text) - 1, len(text) - 5, strings.LastIndex(string(text[:len(text)-1]), "\n") + 1} {
+		if err := os.WriteFile(whole, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, stderr := cli(t, t.Context(), "check", whole)
+		if code != exitNothing || out != "" || !strings.Contains(stderr, "it is cut off, and lines are missing") || !strings.Contains(stderr, "nothing was judged") {
+			t.Errorf("%d of %d bytes: exit code %d: %s%s", n, len(text), code, out, stderr)
+		}
+	}
+}

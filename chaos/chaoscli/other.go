@@ -118,7 +118,10 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 			return usagef("--timeout %v: want a time above 0", timeout)
 		}
 		h, err := history.Open(paths...)
-		if err != nil {
+		switch {
+		case errors.Is(err, history.ErrCutOff):
+			return fmt.Errorf("%w; nothing was judged", err)
+		case err != nil:
 			return usageError{err}
 		}
 		run := h.Run()
@@ -145,6 +148,9 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		if out.json != "-" {
 			for _, r := range checks {
 				fmt.Fprint(c.out, verdict(r))
+			}
+			for _, file := range run.NoEnd {
+				c.paragraph("   note: ", file+" has no end line, so nobody can tell whether it is whole. Lines that are missing may hide a violation, or look like one")
 			}
 		}
 		return c.end(judge.Passed(checks), err)

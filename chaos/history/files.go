@@ -97,13 +97,16 @@ func index(path string, h *History) (*indexed, error) {
 		if ls.n%blockLines == 1 {
 			x.first = append(x.first, Never)
 		}
-		t, err := h.skim(b, ls.n == 1)
+		t, err := h.skim(ls, b)
 		if err != nil {
 			return nil, ls.failed(err)
 		}
 		x.first[len(x.first)-1] = min(x.first[len(x.first)-1], t)
 	}
 	h.Torn = ls.torn
+	if !ls.whole {
+		h.NoEnd = []string{path}
+	}
 	for i := len(x.first) - 2; i >= 0; i-- {
 		x.first[i] = min(x.first[i], x.first[i+1])
 	}
@@ -112,7 +115,8 @@ func index(path string, h *History) (*indexed, error) {
 
 // skim adds a line to h unless it is an operation, a key or a counter. Of these it returns the time, and otherwise Never. It does not look at
 // every field of an operation: the second pass does.
-func (h *History) skim(b []byte, first bool) (int64, error) {
+func (h *History) skim(ls *lines, b []byte) (int64, error) {
+	first := ls.n == 1
 	if bytes.HasPrefix(b, opPrefix) && !first {
 		call, ok1 := field(b, callField)
 		ret, ok2 := field(b, returnField)
@@ -126,20 +130,21 @@ func (h *History) skim(b []byte, first bool) (int64, error) {
 			return call, nil
 		}
 	}
-	l, err := parse(b)
+	l, err := ls.parse(b)
 	if err != nil {
 		return 0, err
 	}
 	switch {
 	case l.Op != nil:
 		h.extend(l.Op.Call, l.Op.Return)
-		return l.Op.Call, l.placed(first)
+		return l.Op.Call, nil
 	case l.Key != nil:
-		return l.Key.At, l.placed(first)
+		return l.Key.At, nil
 	case l.Counter != nil:
-		return l.Counter.Call, l.placed(first)
+		return l.Counter.Call, nil
 	}
-	return Never, h.add(l, first, nil)
+	h.add(l, nil)
+	return Never, nil
 }
 
 // extend adds an operation to the extent in h.Part.
@@ -283,10 +288,7 @@ func (c *cursor) read(words map[string]string) error {
 		if err != nil {
 			return err
 		}
-		l, err := parse(b)
-		if err == nil {
-			err = l.placed(c.lines.n == 1)
-		}
+		l, err := c.lines.parse(b)
 		if err != nil {
 			return c.lines.failed(err)
 		}

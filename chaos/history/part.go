@@ -15,7 +15,7 @@ import (
 //   - Ops: every operation called in that time. Before them, the operations of earlier chapters that still matter: those of grants that
 //     may still be claimed. After them, operations called after To, so that every claim that began before To can be followed to its end;
 //   - Counters and Keys: those of that time;
-//   - Header, Faults, Votes, Pulses, Signals, Findings, Torn: those of the whole run.
+//   - Header, Faults, Votes, Pulses, Signals, Findings, Torn, NoEnd: those of the whole run.
 type Part struct {
 	From, To int64 // Never: no end
 

@@ -30,6 +30,8 @@ type History struct {
 	// Torn names the files whose last line was cut off, because the writer was killed. The line is left out; what it described may have
 	// happened.
 	Torn []string
+	// NoEnd names the files of [Open] that have no [End]: nobody can tell whether lines are missing.
+	NoEnd []string
 }
 
 // Extent returns the time from the first operation or fault of the run to the last. from is Never if there is none.
@@ -63,12 +65,17 @@ func ReadFiles(paths ...string) (*History, error) {
 	return Load(fs)
 }
 
+// ErrCutOff says that a history is not all that was written. What is left of a good one may look like a violation: a lock that waited may be there, and the
+// unlock for which it waited not.
+var ErrCutOff = errors.New("it is cut off, and lines are missing")
+
 var errForeign = errors.New("no history, which redlock-bench chaos --history writes")
 
 // Read reads one file. Errors call it name, and say which line is wrong.
 //
 // An unknown field, an unknown word, two records on a line and an empty line are errors: a history that is read wrongly could pass its
-// checks. A last line without an end of line is no error, because a killed client leaves one. Torn reports it.
+// checks. A last line without an end of line is no error, because a killed client leaves one. Torn reports it. In a history that
+// is to have an [End] it is one, and so is another line that is missing: [ErrCutOff].
 func Read(name string, r io.Reader) (*History, error) {
 	h := &History{}
 	pending := map[string]int{} // client -> index in Ops of its operation that had not returned
@@ -81,13 +88,11 @@ func Read(name string, r io.Reader) (*History, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := parse(b)
-		if err == nil {
-			err = h.add(l, ls.n == 1, pending)
-		}
+		l, err := ls.parse(b)
 		if err != nil {
 			return nil, ls.failed(err)
 		}
+		h.add(l, pending)
 	}
 	h.Torn = ls.torn
 	h.sort()
@@ -100,6 +105,8 @@ type lines struct {
 	br   *bufio.Reader
 	n    int
 	torn []string // the last line, if it was cut off
+
+	whole, ended bool // there is to be an end, and it was read
 }
 
 func newLines(name string, r io.Reader) *lines {
@@ -117,12 +124,16 @@ func (ls *lines) next() ([]byte, error) {
 		b = append(b, rest...)
 	}
 	switch {
+	case err == nil && ls.ended:
+		return nil, ls.failed(errors.New("a line behind the end"))
 	case err == nil:
 		return b, nil
 	case !errors.Is(err, io.EOF):
 		return nil, ls.failed(err)
 	case ls.n == 1:
 		return nil, fmt.Errorf("history: %s: no header: %w", ls.name, errForeign)
+	case ls.whole && !ls.ended:
+		return nil, ls.failed(fmt.Errorf("%w: its last whole line is %d, and that is not its end", ErrCutOff, ls.n-1))
 	case len(b) > 0:
 		ls.torn = append(ls.torn, fmt.Sprintf("%s:%d (%d bytes)", ls.name, ls.n, len(b)))
 	}
@@ -131,25 +142,34 @@ func (ls *lines) next() ([]byte, error) {
 
 // failed says where err is.
 func (ls *lines) failed(err error) error {
-	if ls.n == 1 {
+	switch {
+	case ls.n == 1:
 		return fmt.Errorf("history: %s:1: %w: %w", ls.name, err, errForeign)
+	case errors.Is(err, ErrCutOff):
+		return fmt.Errorf("history: %s: %w", ls.name, err)
 	}
 	return fmt.Errorf("history: %s:%d: %w: the file was changed, or another version or program wrote it", ls.name, ls.n, err)
 }
 
-// placed returns an error unless l is a header and the first line, or neither.
-func (l line) placed(first bool) error {
-	if (l.Header != nil) != first {
-		return errors.New("the header must be the first line, and only that")
+// parse parses the line that next returned. A header is the first line, and no other is.
+func (ls *lines) parse(b []byte) (line, error) {
+	l, err := parse(b)
+	switch {
+	case err != nil:
+		return l, err
+	case (l.Header != nil) != (ls.n == 1):
+		return l, errors.New("the header must be the first line, and only that")
+	case l.End != nil && !ls.whole:
+		return l, errors.New("an end, of which the header does not tell")
+	case l.End != nil && l.End.Lines != ls.n:
+		return l, fmt.Errorf("%w: it has %d, and had %d", ErrCutOff, ls.n, l.End.Lines)
 	}
-	return nil
+	ls.whole, ls.ended = ls.whole || l.Whole, l.End != nil
+	return l, nil
 }
 
 // add adds one line to h.
-func (h *History) add(l line, first bool, pending map[string]int) error {
-	if err := l.placed(first); err != nil {
-		return err
-	}
+func (h *History) add(l line, pending map[string]int) {
 	switch {
 	case l.Header != nil:
 		h.Header = *l.Header
@@ -170,7 +190,6 @@ func (h *History) add(l line, first bool, pending map[string]int) error {
 	case l.Finding != nil:
 		h.Findings = append(h.Findings, *l.Finding)
 	}
-	return nil
 }
 
 // addOp appends an operation. If the operation has an earlier record, addOp replaces that.
@@ -204,37 +223,30 @@ func parse(b []byte) (line, error) {
 // validate checks the invariant of line and the shape of its one record.
 func (l line) validate() error {
 	var errs []error
-	if l.Header != nil {
-		errs = append(errs, l.Header.validate())
-	}
-	if l.Op != nil {
-		errs = append(errs, l.Op.validate())
-	}
-	if l.Fault != nil {
-		errs = append(errs, l.Fault.validate())
-	}
-	if l.Vote != nil {
-		errs = append(errs, l.Vote.validate())
-	}
-	if l.Key != nil {
-		errs = append(errs, l.Key.validate())
-	}
-	if l.Counter != nil {
-		errs = append(errs, l.Counter.validate())
-	}
-	if l.Pulse != nil {
-		errs = append(errs, l.Pulse.validate())
-	}
-	if l.Signal != nil {
-		errs = append(errs, l.Signal.validate())
-	}
-	if l.Finding != nil {
-		errs = append(errs, l.Finding.validate())
+	check(&errs, l.Header)
+	check(&errs, l.Op)
+	check(&errs, l.Fault)
+	check(&errs, l.Vote)
+	check(&errs, l.Key)
+	check(&errs, l.Counter)
+	check(&errs, l.Pulse)
+	check(&errs, l.Signal)
+	check(&errs, l.Finding)
+	check(&errs, l.End)
+	if l.Whole && l.Header == nil {
+		errs = append(errs, errors.New("whole: it is for the header"))
 	}
 	if len(errs) != 1 {
 		return fmt.Errorf("%d records on the line, want one", len(errs))
 	}
 	return errs[0]
+}
+
+// check adds what is wrong with a record, or nil, to errs, if there is one.
+func check[R interface{ validate() error }](errs *[]error, r *R) {
+	if r != nil {
+		*errs = append(*errs, (*r).validate())
+	}
 }
 
 // Merge merges histories of one run. It returns an error if headers differ in more than the start time and the versions, because records of
@@ -258,6 +270,7 @@ func Merge(hs ...*History) (*History, error) {
 		all.Signals = append(all.Signals, h.Signals...)
 		all.Findings = append(all.Findings, h.Findings...)
 		all.Torn = append(all.Torn, h.Torn...)
+		all.NoEnd = append(all.NoEnd, h.NoEnd...)
 	}
 	all.sort()
 	return all, nil
@@ -302,7 +315,7 @@ func (h *History) sort() {
 	slices.SortStableFunc(h.Findings, func(a, b Finding) int { return cmp.Compare(a.At, b.At) })
 }
 
-// Write writes h as one file, which Read reads back equal (but for Torn). It is for a merged history: what a run keeps.
+// Write writes h as one file, which Read reads back equal (but for Torn and NoEnd). It is for a merged history: what a run keeps.
 func (h *History) Write(w io.Writer) error { return Copy(w, Whole(h)) }
 
 func appendAll[R Record](w *Writer, rs []R) error {

@@ -181,9 +181,10 @@ type Record interface {
 	addTo(l *line)
 }
 
-// line is the JSON form of a line. Invariant: exactly one field is set.
+// line is the JSON form of a line. Invariant: exactly one pointer is set.
 type line struct {
 	Header  *Header  `json:"header,omitempty"`
+	Whole   bool     `json:"whole,omitempty"` // beside a header: the last line is an End
 	Op      *Op      `json:"op,omitempty"`
 	Fault   *Fault   `json:"fault,omitempty"`
 	Vote    *Vote    `json:"vote,omitempty"`
@@ -192,6 +193,13 @@ type line struct {
 	Pulse   *Pulse   `json:"pulse,omitempty"`
 	Signal  *Signal  `json:"signal,omitempty"`
 	Finding *Finding `json:"finding,omitempty"`
+	End     *End     `json:"end,omitempty"`
+}
+
+// End is the last line of a history that was written at once, as a run does when it has ended: without it, or another line, the history is cut off. The
+// file of one process has none, because that may be killed at any time.
+type End struct {
+	Lines int `json:"lines"` // of the file, with the header and this one
 }
 
 func (o Op) addTo(l *line)      { l.Op = &o }
@@ -199,6 +207,8 @@ func (v Vote) addTo(l *line)    { l.Vote = &v }
 func (k Key) addTo(l *line)     { l.Key = &k }
 func (c Counter) addTo(l *line) { l.Counter = &c }
 func (f Fault) addTo(l *line)   { l.Fault = &f }
+
+func (End) validate() error { return nil } // the reader counts the lines
 
 // validate checks one record by itself, when it is written and when it is read. Checkers judge what records mean together, for example that
 // a client has one operation at a time. So a history that is wrong in this sense can be read.

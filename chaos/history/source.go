@@ -13,7 +13,7 @@ import (
 
 // Source gives the history of a run in batches, so that it need not be in memory. A Source can be read several times, one after the other.
 type Source interface {
-	// Run returns what is kept of the whole run: Header, Faults, Votes, Pulses, Signals, Findings, Torn, and a Part with the extent. It has no
+	// Run returns what is kept of the whole run: Header, Faults, Votes, Pulses, Signals, Findings, Torn, NoEnd, and a Part with the extent. It has no
 	// operations.
 	Run() *History
 
@@ -86,11 +86,11 @@ func before[R any](rs *[]R, t int64, at func(R) int64) []R {
 // batchOps is how many operations are in memory while a history is copied.
 const batchOps = 20_000
 
-// Copy writes the history of src as one file, which Read reads back equal (but for Torn), whatever its length.
+// Copy writes the history of src as one file, which Read reads back equal (but for Torn and NoEnd), whatever its length.
 func Copy(w io.Writer, src Source) error {
 	bw := bufio.NewWriter(w)
 	run := src.Run()
-	hw, err := NewWriter(bw, run.Header)
+	hw, err := newWriter(bw, run.Header, true)
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,9 @@ func Copy(w io.Writer, src Source) error {
 		if err := appendAll(hw, b.Counters); err != nil {
 			return err
 		}
+	}
+	if err := hw.write(line{End: &End{Lines: hw.n + 1}}); err != nil {
+		return err
 	}
 	if err := bw.Flush(); err != nil {
 		return fmt.Errorf("history: %w", err)

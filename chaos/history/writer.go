@@ -28,16 +28,20 @@ type Writer struct {
 	mu  sync.Mutex
 	w   io.Writer // guarded by mu
 	err error     // guarded by mu; set once, by the first failed write
+	n   int       // guarded by mu; the lines that were written
 }
 
 // NewWriter writes the header to w. Each record is one call of w.Write. The Writer does not buffer, and w should not either: then the
 // kernel has every appended record when the client is killed.
-func NewWriter(w io.Writer, h Header) (*Writer, error) {
+func NewWriter(w io.Writer, h Header) (*Writer, error) { return newWriter(w, h, false) }
+
+// newWriter is NewWriter of a file that is whole if end was called.
+func newWriter(w io.Writer, h Header, whole bool) (*Writer, error) {
 	if err := h.validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	hw := &Writer{w: w}
-	if err := hw.write(line{Header: &h}); err != nil {
+	if err := hw.write(line{Header: &h, Whole: whole}); err != nil {
 		return nil, err
 	}
 	return hw, nil
@@ -68,5 +72,6 @@ func (w *Writer) write(l line) error {
 	if _, err := w.w.Write(b); err != nil {
 		w.err = fmt.Errorf("history: %w", err)
 	}
+	w.n++
 	return w.err
 }
