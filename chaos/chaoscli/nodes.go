@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/interrupt"
+	"github.com/redlock-go/redlock/internal/termline"
 )
 
 // ownNodes checks --nodes and --allow.
@@ -130,10 +131,14 @@ func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 
 // ask asks for a yes on a terminal. An end of ctx is a no.
 func ask(ctx context.Context, in *os.File, out io.Writer) error {
-	info, err := in.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return usagef("--nodes: nobody is there to be asked: give --yes if the run may do this")
+	if !termline.IsTerminal(in) {
+		return usagef("--nodes: standard input is no terminal to ask at: give --yes if the run may do this")
 	}
+	return agreed(ctx, in, out)
+}
+
+// agreed is ask at a terminal.
+func agreed(ctx context.Context, in io.Reader, out io.Writer) error {
 	if !interrupt.Confirmed(ctx, in, out, "Go on? [y/N] ") {
 		return cmp.Or(ctx.Err(), errors.New("nothing was done"))
 	}

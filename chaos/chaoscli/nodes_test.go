@@ -106,20 +106,22 @@ func TestRun_nodesInterrupted_saysWhatIsLeft(t *testing.T) {
 // Nobody to be asked, and an interruption, are a no. What is a yes is internal/interrupt's.
 func TestAsk(t *testing.T) {
 	var b bytes.Buffer
-	if err := ask(t.Context(), os.NewFile(^uintptr(0), "closed"), &b); err == nil || b.Len() > 0 {
-		t.Errorf("nobody was asked and it said %v, %q", err, &b)
-	}
-	device, err := os.Open(os.DevNull) // as a terminal is one; its input is over
+	device, err := os.Open(os.DevNull) // as in CI; a terminal is a device too
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	if err := ask(t.Context(), device, &b); err == nil || err.Error() != "nothing was done" {
+	for _, in := range []*os.File{os.NewFile(^uintptr(0), "closed"), device} {
+		if err := ask(t.Context(), in, &b); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "give --yes") || b.Len() > 0 {
+			t.Errorf("%s: nobody was asked and it said %v, %q", in.Name(), err, &b)
+		}
+	}
+	if err := agreed(t.Context(), device, &b); err == nil || err.Error() != "nothing was done" {
 		t.Errorf("no answer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ask(ctx, device, &b); !errors.Is(err, context.Canceled) {
+	if err := agreed(ctx, device, &b); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

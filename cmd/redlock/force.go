@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -58,7 +59,7 @@ func (c *forceUnlock) check() error {
 	switch {
 	case c.yes && c.holder == "":
 		return errors.New("--yes without --holder: give the id that redlock inspect shows, so that a later holder is not hit")
-	case !c.yes && !isTerminal(os.Stdin):
+	case !c.yes && !termline.IsTerminal(os.Stdin):
 		return errors.New("standard input is no terminal to ask at: give --yes and --holder ID")
 	}
 	return c.masters.check()

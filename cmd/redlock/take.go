@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -130,7 +131,7 @@ const waitsLong, waitsOn = 2 * time.Second, time.Second
 
 // tellWho says who has the lock, once it was waited for long: on a terminal, and with --verbose. stop ends it.
 func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func()) {
-	if r.noWait || !r.verbose && !isTerminal(os.Stderr) {
+	if r.noWait || !r.verbose && !termline.IsTerminal(os.Stderr) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

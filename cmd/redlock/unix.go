@@ -5,7 +5,6 @@
 package main
 
 import (
-	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -21,6 +20,3 @@ func hidden() { supervise.Hidden() }
 
 // locking are the commands that run a command.
 func locking(o output) []*cobra.Command { return []*cobra.Command{newRun(o), newElect(o)} }
-
-// isTerminal reports whether f is a terminal.
-func isTerminal(f *os.File) bool { return supervise.IsTerminal(f.Fd()) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package termline is one line on a terminal that is written over and over.
+// Package termline is one line on a terminal that is written over and over, and what a terminal is.
 package termline
 
 import (
@@ -17,10 +17,8 @@ const erase = "\r\x1b[K"
 
 // New returns the line of w, which shows if w is a terminal.
 func New(w io.Writer) *Line {
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return &Line{w}
-		}
+	if f, ok := w.(*os.File); ok && IsTerminal(f) {
+		return &Line{w}
 	}
 	return &Line{}
 }

@@ -16,12 +16,6 @@ type terminal struct {
 	modes  *unix.Termios
 }
 
-// IsTerminal reports whether file is a terminal.
-func IsTerminal(file uintptr) bool {
-	_, err := unix.IoctlGetTermios(int(file), getTermios)
-	return err == nil
-}
-
 func openTerminal() terminal {
 	t := terminal{fd: -1, own: unix.Getpgrp()}
 	if fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
