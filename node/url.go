@@ -286,12 +286,33 @@ func checkPort(addr string) error {
 	return nil
 }
 
+// behindHost matches a URL with an at sign behind what should be the host: that may be the password.
+var behindHost = regexp.MustCompile(`(?s)://[^/?]*[/?].*@`)
+
+// badParam matches what go-redis says of a parameter, or of the database in the path.
+var badParam = regexp.MustCompile(`^redis: (?:unexpected option: ([a-z_]+)|invalid ([a-z_]+) (number|duration|boolean):)`)
+
+// ofParam is the text of an error of go-redis about one parameter, without its value, or "".
+func ofParam(err error) string {
+	switch m := badParam.FindStringSubmatch(err.Error()); {
+	case m == nil || !redact.Param(m[1]+m[2]):
+		return ""
+	case m[1] != "":
+		return fmt.Sprintf("unknown query parameter %q", m[1])
+	default:
+		return fmt.Sprintf("%s: want a %s", m[2], m[3])
+	}
+}
+
 // reason returns the text of err if that cannot contain a password. net/url and go-redis
 // quote the part of the URL that they cannot parse. If a password contains an unencoded
 // / or ?, or a program splits a list at a comma in it, that part may be a piece of the password.
 func reason(rawURL string, err error) string {
 	place, _, _ := strings.Cut(rawURL, "?")
+	what := ofParam(err)
 	switch u, ok := err.(*url.Error); {
+	case what != "" && !behindHost.MatchString(rawURL) && !strings.Contains(rawURL, "password="):
+		return what
 	case strings.Contains(rawURL, "@"):
 		return "it cannot be read; are the special characters in user and password percent-encoded?"
 	case redact.URL(place) == place && redact.URL(rawURL) != rawURL:

@@ -81,6 +81,13 @@ func TestOpen_badURL_errorNamesTheFault(t *testing.T) {
 		"redis://host:0":                                      "65535",
 		"redis://host/notanumber":                             "redis://host:port",
 		"redis://host:1?nonsense=1":                           "nonsense",
+		"redis://u:secret@host:1?foo=secret":                  `unknown query parameter "foo" (want`,
+		"redis://host:1?foo=1":                                `unknown query parameter "foo" (want`,
+		"redis://u:secret@host:1/zero":                        "database: want a number (want",
+		"redis://u:secret@host:1?pool_size=secret":            "pool_size: want a number (want",
+		"redis://u:secret@host:1?read_timeout=soon":           "read_timeout: want a duration (want",
+		"redis://u:1/secret@host:6379":                        "percent-encoded", // a password with a / or ? in it
+		"redis://u:1?secret=x@host:6379":                      "percent-encoded",
 		"redis-sentinel://host":                               "no master name",
 		"redis-sentinel://host/":                              "no master name",
 		"redis-sentinel:///name":                              "empty host",
