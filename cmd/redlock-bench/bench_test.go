@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/page/pagetest"
@@ -22,6 +26,7 @@ import (
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // brief is a command line that takes little time.
@@ -242,6 +247,57 @@ func TestRun_givenMasterDown_measuredAllTheSame(t *testing.T) {
 			t.Errorf("%v commands on each master that answers, want 2", n)
 		}
 	})
+}
+
+// Masters of another maximum TTL are measured by what the error advises. No flag is for another drift.
+func TestNodes_otherMaximumTTL_adviceWorks(t *testing.T) {
+	needs.Redis(t)
+	asProgram(t)
+	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
+	must(t, err)
+	var urls []string
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+		urls = append(urls, s.URL())
+	}
+	list := func(opts ...redlock.Option) admin.List {
+		return admin.List{URLs: urls, Options: append(opts, redlock.WithMaxTTL(2*time.Second), redlock.WithTTL(time.Second))}
+	}
+	measure := func(words string) (code int, said string) {
+		code, _, said = bench(t, strings.Fields(words+" --duration 100ms --nodes "+strings.Join(urls, ","))...)
+		return code, said
+	}
+	const both = "give the same list and --max-ttl, or move the list with redlock reconfigure"
+	if code, said := measure("latency --callers 1"); code != exitMasters || !strings.Contains(said, "--init") {
+		t.Errorf("new masters: exit code %d: %s", code, said)
+	}
+	must(t, admin.Init(t.Context(), list(), nil, admin.NothingWasEverLocked))
+	if code, said := measure("latency --callers 1"); code != exitMasters || !strings.Contains(said, both) || strings.Contains(said, "admin.") || strings.Contains(said, "--drift") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if code, said := measure("latency --callers 1 --init"); code != exitMasters || !strings.Contains(said, "so give --max-ttl 2s") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
+		for _, words := range []string{"latency --callers 1 --max-ttl 2s", "latency --callers 1 --init --max-ttl 2s", "contention --waiters 2 --processes 1 --max-ttl 2s"} {
+			if code, said := measure(words); code != exitOK {
+				t.Errorf("%s: exit code %d: %s", words, code, said)
+			}
+		}
+	})
+	for _, s := range servers {
+		o, err := masterurl.Connection(s.URL())
+		must(t, err)
+		c := redis.NewClient(o)
+		must(t, c.FlushAll(t.Context()).Err())
+		must(t, c.Close())
+	}
+	must(t, admin.Init(t.Context(), list(redlock.WithDrift(clock.Drift{Factor: 0.02, Constant: time.Millisecond})), nil, admin.NothingWasEverLocked))
+	for _, words := range []string{"latency --callers 1 --max-ttl 2s", "latency --callers 1 --init --max-ttl 2s"} {
+		if code, said := measure(words); code != exitMasters || !strings.Contains(said, "redlock-bench has no --drift") {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+	}
 }
 
 // Of masters that all are down nothing is known.

@@ -29,7 +29,7 @@ func (contender) run(ctx context.Context, o output) error {
 	if err := in.Decode(&t); err != nil {
 		return usageError{err}
 	}
-	s := setup{ttl: t.TTL}
+	s := setup{ttl: t.TTL, listTTL: t.MaxTTL}
 	opts := s.options(len(t.Nodes))
 	if t.Fixed {
 		opts = append(opts, redlock.WithFixedMasters())

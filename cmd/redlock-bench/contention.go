@@ -223,7 +223,7 @@ func (c *contention) parts(n int) int {
 // gather brings n waiters to the lock called name.
 func (c *contention) gather(ctx context.Context, b *masters.Backend, name string, n int) (contenders, error) {
 	t := &crowd.Task{
-		Nodes: b.Nodes, Fixed: b.Kind == masters.OwnServers, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
+		Nodes: b.Nodes, Fixed: b.Kind == masters.OwnServers, Name: name, TTL: c.ttl, MaxTTL: c.listTTL, Hold: c.hold, Duration: c.duration,
 		Unfair: c.unfair, ReadWrite: c.readers > 0, Clients: c.parts(n), Waiters: n, Readers: c.readers,
 	}
 	newClient := func() (*redlock.Client, error) { return b.NewClient(c.options(b.N)...) }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -72,6 +73,7 @@ type setup struct {
 	init     bool
 	masters  int
 	ttl      time.Duration
+	listTTL  time.Duration // the maximum TTL of --nodes; 0: the default, or --ttl if that is longer
 	duration time.Duration
 	json     string
 	html     string
@@ -83,6 +85,7 @@ type setup struct {
 func (s *setup) define(fs *flag.FlagSet, duration time.Duration) {
 	fs.Var(&s.nodes, "nodes", "`URL,URL,...` of your masters, instead of our own")
 	fs.BoolVar(&s.init, "init", false, "nothing was ever locked on --nodes: they vote at once")
+	fs.DurationVar(&s.listTTL, "max-ttl", 0, "`TIME` of the maximum TTL of --nodes (default 30s)")
 	s.defineOwn(fs, duration)
 }
 
@@ -106,6 +109,12 @@ func (s *setup) check() error {
 		return errors.New("--masters is how many of our own to start, and --nodes names yours: give one of them")
 	case s.init && len(s.nodes) == 0:
 		return errors.New("--init is for the masters of --nodes; our own are new and begin at once")
+	case s.listTTL != 0 && len(s.nodes) == 0:
+		return errors.New("--max-ttl is for the masters of --nodes; our own have one that fits --ttl")
+	case len(s.nodes) > 0 && s.given("max-ttl") && (s.listTTL < minTime || s.listTTL > maxTTL):
+		return fmt.Errorf("--max-ttl %v: want %v to %v", s.listTTL, minTime, maxTTL)
+	case s.listTTL != 0 && s.given("ttl") && s.ttl > s.listTTL:
+		return fmt.Errorf("--ttl %v: want the --max-ttl of these masters, %v, or less", s.ttl, s.listTTL)
 	case s.html == "-":
 		return errors.New("--html: want a file; only --json goes to standard output")
 	case s.masters < 1 || s.masters > maxMasters:
@@ -122,12 +131,16 @@ func (s *setup) check() error {
 	if slices.ContainsFunc(s.nodes, masterurl.IsCluster) {
 		return errors.New("--nodes: a slot of a Redis Cluster takes locks that are named after it, as ours are not: measure on plain masters")
 	}
+	if s.listTTL != 0 {
+		s.ttl = min(s.ttl, s.listTTL)
+	}
 	return checkURLs(s.nodes)
 }
 
 // options are those of every client that is measured. The number of masters is whatever the user asked for, knowingly.
 func (s *setup) options(n int) []redlock.Option {
-	return []redlock.Option{redlock.WithTTL(s.ttl), redlock.WithMaxTTL(max(s.ttl, redlock.DefaultMaxTTL)), redlock.WithNodeCount(n)}
+	most := cmp.Or(s.listTTL, max(s.ttl, redlock.DefaultMaxTTL))
+	return []redlock.Option{redlock.WithTTL(s.ttl), redlock.WithMaxTTL(most), redlock.WithNodeCount(n)}
 }
 
 // commandLine is what measures the same again. Where results go is left out, and so are URLs of masters, which may have passwords.

@@ -43,7 +43,7 @@ func (e entry) manual(fs *flag.FlagSet) string {
 	fs.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
 		fmt.Fprintf(&b, "  --%-17s %s", strings.TrimSpace(f.Name+" "+value), usage)
-		if !slices.Contains([]string{"", "0", "false"}, f.DefValue) {
+		if !slices.Contains([]string{"", "0", "0s", "false"}, f.DefValue) {
 			fmt.Fprintf(&b, " (default %s)", f.DefValue)
 		}
 		b.WriteByte('\n')

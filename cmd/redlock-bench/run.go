@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/crowd"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/masters"
 	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/redact"
 	"github.com/redlock-go/redlock/internal/text"
@@ -112,7 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:
-		said := text.OneLine(err)
+		said := masters.InFlags(text.OneLine(err))
 		if errors.As(err, new(usageError)) {
 			said = redact.Text(said) // a URL may stand in the wrong place
 		}

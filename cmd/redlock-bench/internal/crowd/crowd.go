@@ -45,6 +45,7 @@ type Task struct {
 	Nodes     masterurl.URLs `json:"nodes"`
 	Name      string         `json:"name"` // of the lock
 	TTL       time.Duration  `json:"ttl"`
+	MaxTTL    time.Duration  `json:"max_ttl,omitempty"` // of the masters; 0: the default
 	Hold      time.Duration  `json:"hold"`
 	Duration  time.Duration  `json:"duration"`
 	Unfair    bool           `json:"unfair"`

@@ -112,10 +112,13 @@ func OpenGiven(ctx context.Context, nodes []string, init bool) (*Backend, error)
 			}
 		}
 		client, err := open(opts...)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = b.votes(ctx, client)
 		}
-		return client, b.votes(ctx, client)
+		if errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrNeedsInit) {
+			err = fmt.Errorf("%w\nMasters that were never used begin at once with --init", err)
+		}
+		return client, err
 	}
 	var versions, names []string
 	var down []int
@@ -229,9 +232,6 @@ func (b *Backend) votes(ctx context.Context, client *redlock.Client) error {
 		return lease.Unlock(ctx)
 	}
 	_ = client.Close()
-	if errors.Is(err, redlock.ErrRecovering) {
-		return fmt.Errorf("%w\nMasters that were never used begin at once with --init", err)
-	}
 	return err
 }
 
