@@ -34,6 +34,9 @@ func (r *redisNode) heardOfRights(about *aboutMaster, denied bool, notServing er
 	}
 	r.rightsDoubted = r.rightsDoubted || denied
 	if about.rights == nil {
+		if lacks != nil { // without TIME and INFO nobody knows what the votes are worth
+			r.noteRights(lacks)
+		}
 		return notServing
 	}
 	r.rightsAt = about.received + rightsEvery

@@ -303,7 +303,7 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 
 // explain adds the error of master i, if it has one. It returns why the master may not be asked
 // for votes, or nil, and whether the master votes only after somebody has acted. Such a master counts as refused, also where it was not asked:
-// there is no connection to a master that turns the user away, and none is kept to one that took a right away.
+// there is no connection to a master that turns the user away, and one that took a right away is asked for no vote.
 func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) (wait *masters.MayNotVote, acts bool) {
 	if r.Err == nil {
 		return nil, r.Outcome == protocol.Refused

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,30 +180,68 @@ func TestSim_minorityRefuses_lockWaitsForTheOthers(t *testing.T) {
 	})
 }
 
-// A master that lost its record and refuses writes cannot be quarantined. The client tries again once a second, and not
+// A master that lost its record and refuses writes, or this one, cannot be quarantined. The client tries again once a second, and not
 // as fast as it can.
 func TestSim_refusesWritesAndRecovers_nobodySpins(t *testing.T) {
+	denied := errors.New("NOPERM this user has no permissions to run the 'hset' command")
+	for name, refuses := range map[string]func(m *nodetest.Master, record *error){
+		"disk is full":      func(m *nodetest.Master, _ *error) { m.RefuseWrites(errMisconf) },
+		"a right was taken": func(_ *nodetest.Master, record *error) { *record = denied },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulateWith(t, 3, func(t *testing.T, c *cluster) {
+				c.init()
+				a := c.client()
+				held := mustLock(t, a.Mutex("x"))
+				var mu sync.Mutex
+				var writes int
+				var record error
+				a.Ways[1].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					if cmd.Name != "record" {
+						return nodetest.Fault{}
+					}
+					writes++
+					return nodetest.Fault{Refuse: record}
+				})
+				c.masters[1].Flush()
+				mu.Lock()
+				refuses(c.masters[1], &record)
+				mu.Unlock()
+				time.Sleep(20 * time.Second)
+				mu.Lock()
+				if writes < 5 || writes > 40 {
+					t.Errorf("%d attempts to write the record in 20 s", writes)
+				}
+				record = nil
+				mu.Unlock()
+				c.masters[1].RefuseWrites(nil)
+				time.Sleep(40 * time.Second)
+				c.wantVotes("y", mustLock(t, a.Mutex("y")).Holder(), 3)
+				wantErr(t, held.Err(), nil)
+			})
+		})
+	}
+}
+
+// A program with another maximum TTL comes to masters that were all restarted with their data: it is told, and does not wait for ever.
+func TestSim_open_restartedMastersOfAnotherList_saysSo(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		c.init()
-		a := c.client()
-		held := mustLock(t, a.Mutex("x"))
-		var writes atomic.Int64
-		a.Ways[1].SetFault(func(cmd nodetest.Command) nodetest.Fault {
-			if cmd.Name == "record" {
-				writes.Add(1)
-			}
-			return nodetest.Fault{}
-		})
-		c.masters[1].Flush()
-		c.masters[1].RefuseWrites(errMisconf)
-		time.Sleep(20 * time.Second)
-		if n := writes.Load(); n < 5 || n > 40 {
-			t.Errorf("%d attempts to write the record in 20 s", n)
+		for _, m := range c.masters {
+			m.Crash()
+			m.Restart()
 		}
-		c.masters[1].RefuseWrites(nil)
-		time.Sleep(40 * time.Second)
-		c.wantVotes("y", mustLock(t, a.Mutex("y")).Holder(), 3)
-		wantErr(t, held.Err(), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m, err := c.masters.Open(ctx, nil, redlock.WithMaxTTL(20*time.Second))
+		if err == nil {
+			defer m.Close()
+			_, err = m.Mutex("x").Lock(ctx)
+		}
+		wantErr(t, err, redlock.ErrRefused)
+		wantText(t, err, "30s")
 	})
 }
 

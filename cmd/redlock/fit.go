@@ -13,12 +13,12 @@ import (
 func (m *masters) fit(text string) string {
 	switch {
 	case m.cluster != "":
-		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--nodes OLD_URLS", "--cluster OLD_URL",
+		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--nodes OLD_URLS", "--cluster OLD_URL", "--nodes NEW_URLS", "--cluster NEW_URL",
 			"--from URLS --to URLS", "--cluster URL --to-cluster URL", "--from URLS", "--cluster URL").Replace(text)
 	case m.file != "":
 		// The list of this command is the old one of some changes that are advised, and the new one of others.
 		own := "--nodes-file " + word(m.file)
-		text = strings.NewReplacer("--nodes URLS", own, "--nodes OLD_URLS", "--nodes-file OLD_FILE",
+		text = strings.NewReplacer("--nodes URLS", own, "--nodes OLD_URLS", "--nodes-file OLD_FILE", "--nodes NEW_URLS", "--nodes-file NEW_FILE",
 			"--from URLS --to URLS", "--nodes-file OLD_FILE --to-nodes-file NEW_FILE", "--from URLS", own).Replace(text)
 	}
 	flags := ""
@@ -33,15 +33,16 @@ func (m *masters) fit(text string) string {
 	return text
 }
 
-// fitNew does that in what a change says, for the masters that it leads to.
+// fitNew does that in what a change says, for the masters that it leads to. The old ones may have been given in another way.
 func (m *masters) fitNew(text string) string {
+	own := "--nodes NEW_URLS"
 	switch {
 	case m.cluster != "":
-		return strings.ReplaceAll(text, "--nodes NEW_URLS", "--cluster NEW_URL")
+		own = "--cluster NEW_URL"
 	case m.file != "":
-		return strings.ReplaceAll(text, "--nodes NEW_URLS", "--nodes-file "+word(m.file))
+		own = "--nodes-file " + word(m.file)
 	}
-	return text
+	return strings.NewReplacer("--nodes NEW_URLS", own, "--cluster NEW_URL", own, "--nodes-file NEW_FILE", own).Replace(text)
 }
 
 // harmless are the letters that no shell reads as anything else.

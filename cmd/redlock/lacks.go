@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -23,7 +24,7 @@ type lacks struct {
 func hears(ctx context.Context, c *redis.Client, ns protocol.Namespace) error {
 	messages := c.Subscribe(ctx, ns.Wake("check"))
 	defer messages.Close()
-	_, err := messages.Receive(ctx)
+	_, err := messages.ReceiveTimeout(ctx, masterurl.Patience)
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return err

@@ -278,8 +278,10 @@ func (k *Keeper) enter(out *driver.Outcome) {
 	}
 	why := ""
 	switch out.Action.Why.Code {
-	case membership.NeedsWord, membership.NeedsMasters, membership.BeingChanged, membership.Moved:
-		why = membership.Explain(out.View, out.Action)
+	case membership.NeedsWord, membership.NeedsMasters, membership.Foreign, membership.BeingChanged, membership.Moved:
+		if out.NeedsWord() || out.Action.Why.Code != membership.Foreign {
+			why = membership.Explain(out.View, out.Action)
+		}
 	}
 	var votes []int
 	k.mu.Lock()

@@ -143,6 +143,9 @@ func TestNext_newListBegunByInit_oldListIsOver(t *testing.T) {
 			t.Errorf("%s: over %v: %s", name, a.Over, got)
 		}
 	}
+	if v, a := (scene{goal: Change, target: "C", masters: "? ? VA5 VC9 VC9 VC9", whole: never, edit: func(v *View) { v.Target = longer; towards(longer)(v) }}).run(t); a.Why.Code == Moved {
+		t.Errorf("the old list may vote beyond a cut: %s", tell(v, a))
+	}
 	if v, a := (scene{goal: Change, target: "C", masters: "XA5*+ VA5+ VA5+ VC9 VC9 VC9", whole: never}).run(t); a.Over || a.Why.Code == Moved {
 		t.Errorf("the old list votes: %s", tell(v, a))
 	}

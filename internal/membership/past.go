@@ -29,7 +29,7 @@ func (m *machine) past(s *survey, begun *Plan) int {
 		}
 		return i
 	}
-	if i := m.targetOtherwise(s.from.Number); i >= 0 && begun == nil {
+	if i := m.targetOtherwise(s.from.Number); i >= 0 && begun == nil && s.retired > 0 { // else masters that are out of reach may vote
 		return i
 	}
 	left, to := -1, m.v.finishedTo(s.from)
@@ -68,10 +68,10 @@ func (m *machine) targetOtherwise(number int64) int {
 	})
 }
 
-// leftForOther: a change to another list than the target has finished, and no quorum of Terms votes that was begun since.
+// leftForOther: a change to another list than the target has finished, and Terms were not begun since, as far as any master tells.
 func (m *machine) leftForOther(s *survey) bool {
 	left := m.v.Memory.Left
-	return left != (Epoch{}) && left.ID != m.v.Target.ID && !m.rules.free(s.votes, m.v.Terms.Quorum())
+	return left != (Epoch{}) && left.ID != m.v.Target.ID && left.Number > s.from.Number && !m.rules.free(s.votes, m.v.Terms.Quorum())
 }
 
 // foreigner is a master that has, or had before a restart, a record of another list, in which it is not retired; or -1. No Init begins a list

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
@@ -158,7 +160,10 @@ func (op *operation) status(out *driver.Outcome) *Status {
 		at := &v.Masters[i]
 		m := MasterStatus{Name: at.Name, State: out.State(i), Text: membership.Describe(v, i), Err: out.Errs[i], Votes: out.Votes(i)}
 		if no := op.writes.of(at.Name); no != nil && at.Answered {
-			m.State, m.Text, m.Err, m.Votes, mute = event.MasterRefuses, cause.Of(no).Text, no, false, mute+1
+			m.State, m.Text, m.Err, m.Votes = event.MasterRefuses, cause.Of(no).Text, no, false
+			if errors.Is(no, node.ErrNoWrites) {
+				mute++
+			}
 		}
 		m.Cause, m.Remedy = op.remedy(v, i, &m)
 		m.Left, _ = membership.Left(v, i)

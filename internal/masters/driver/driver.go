@@ -260,7 +260,7 @@ func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
 }
 
 // swap carries out a compare-and-set. What comes of it is seen by the next look, but for an error if the master refuses
-// all writes.
+// all writes, or the user lacks a right for this one.
 func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) error {
 	set := append([]string{membership.FieldState, a.To.State.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
 	if a.Counters != membership.KeepCounters {
@@ -271,7 +271,8 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 		If:  []string{membership.FieldState, a.From.State.String(), membership.FieldIntent, a.From.Intent.String()},
 		Set: set,
 	}}
-	if err := d.callEach(ctx, reqs)[a.Master].Err; errors.Is(err, protocol.ErrNoWrites) {
+	err := d.callEach(ctx, reqs)[a.Master].Err
+	if errors.Is(err, protocol.ErrNoWrites) || errors.Is(err, protocol.ErrDenied) { // else the next look would decide the same at once
 		return err
 	}
 	return nil

@@ -51,10 +51,20 @@ func (o *Outcome) BadRecord() error {
 	return nil
 }
 
-// NeedsWord reports whether only an operator can help.
+// NeedsWord reports whether only an operator can help: for want of records, or because those of before a restart are of another list.
 func (o *Outcome) NeedsWord() bool {
 	a := &o.Action
-	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
+	if a.Kind != membership.Refuse {
+		return false
+	}
+	switch a.Why.Code {
+	case membership.NeedsWord, membership.NeedsMasters:
+		return true
+	case membership.Foreign:
+		_, now := membership.Belongs(o.View, a.Why.Master)
+		return !now // else that master says so for itself, and the others may wait for a program
+	}
+	return false
 }
 
 // Left reports whether another list took the place of this one.
