@@ -297,7 +297,7 @@ func TestLane_rightIsTakenAway_asksForNoVoteUntilItIsBack(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	acquire := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("other", protocol.Plain), Holder: "h", Token: 1}
-	list := protocol.Request{Kind: protocol.ListLocks, Prefix: "redlock:"}
+	list := protocol.Request{Kind: protocol.ListLocks, Cursor: "0", Prefix: "redlock:"}
 	for _, tc := range []struct {
 		name       string
 		take, give []any
@@ -346,7 +346,7 @@ func TestLane_deniedAgain_looksAgain(t *testing.T) {
 	noErr(t, r.Ready(t.Context()))
 	looks, began := statOf(t, d, "cmdstat_eval:calls"), time.Now()
 	for range 50 {
-		if reply := ask(t, r, protocol.Request{Kind: protocol.ListLocks}); !errors.Is(reply.Err, ErrDenied) {
+		if reply := ask(t, r, protocol.Request{Kind: protocol.ListLocks, Cursor: "0"}); !errors.Is(reply.Err, ErrDenied) {
 			t.Fatalf("%+v", reply)
 		}
 	}
