@@ -48,7 +48,7 @@ var (
 const (
 	DefaultPause = time.Second
 	maxPause     = 24 * time.Hour
-	maxValue     = 1024 // bytes
+	MaxValue     = 1024 // bytes: see [WithValue]
 )
 
 // inside has the functions of package redlock that are not for its users.
@@ -69,7 +69,7 @@ type option func(*settings)
 func (f option) apply(s *settings) { f(s) }
 
 // WithValue sets what this candidate announces while it leads: an address, for example. Default
-// host/pid, also for an empty value. The most is 1024 bytes.
+// host/pid, also for an empty value. The most is [MaxValue].
 func WithValue(value string) Option { return option(func(s *settings) { s.value = value }) }
 
 // WithPause sets how long Run waits before it campaigns again after a term that was given up: the
@@ -122,8 +122,8 @@ func New(client *redlock.Client, name string, opts ...Option) *Election {
 		e.set.value = defaultValue()
 	}
 	switch {
-	case len(e.set.value) > maxValue:
-		e.err = errors.Join(e.err, fmt.Errorf("%w: election value of %d bytes: want %d or fewer; announce where to find the rest", redlock.ErrConfig, len(e.set.value), maxValue))
+	case len(e.set.value) > MaxValue:
+		e.err = errors.Join(e.err, fmt.Errorf("%w: election value of %d bytes: want %d or fewer; announce where to find the rest", redlock.ErrConfig, len(e.set.value), MaxValue))
 	case e.set.pause < 0 || e.set.pause > maxPause:
 		e.err = errors.Join(e.err, fmt.Errorf("%w: pause %v: want 0 to %v", redlock.ErrConfig, e.set.pause, maxPause))
 	}

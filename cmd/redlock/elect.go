@@ -43,9 +43,6 @@ exit code: that of the command, and 128+n if signal n ended it; else
   127  the command is not found
   130  interrupted while it waited to lead (128+n for signal n)`
 
-// maxValue is how long a text may be that package election announces.
-const maxValue = 1024
-
 // elector is the command elect.
 type elector struct {
 	runner
@@ -78,8 +75,8 @@ func newElect(o output) *cobra.Command {
 	fs.StringVar(&e.value, "value", "", "`TEXT` that the leader announces: an address, for example (default host/pid)")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		err := e.checkShared(fs.Changed)
-		if n := len(e.value); err == nil && n > maxValue {
-			err = fmt.Errorf("--value of %d bytes: want %d or fewer; announce where to find the rest", n, maxValue)
+		if n := len(e.value); err == nil && n > election.MaxValue {
+			err = fmt.Errorf("--value of %d bytes: want %d or fewer; announce where to find the rest", n, election.MaxValue)
 		}
 		if err != nil {
 			return misuse(cmd, err)

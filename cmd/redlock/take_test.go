@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
 )
@@ -170,7 +171,7 @@ func TestFlags_mistakes_nameTheFlag(t *testing.T) {
 		{"status --node-count x", `invalid argument "x" for "--node-count" flag: want a number, 1 or more`},
 		{"status --cluster redis-cluster://h", "--cluster and --nodes both name the masters"},
 		{"status --nodes-file f", "--nodes and --nodes-file both name the masters"},
-		{"elect x --value " + strings.Repeat("a", maxValue+1), "--value of 1025 bytes: want 1024 or fewer; announce where to find the rest"},
+		{"elect x --value " + strings.Repeat("a", election.MaxValue+1), "--value of 1025 bytes: want 1024 or fewer; announce where to find the rest"},
 		{"inspect x --json=maybe", `invalid argument "maybe" for "--json" flag: invalid syntax`},
 		{"status --wait --timeout x", `invalid argument "x" for "--timeout" flag: invalid duration "x"`},
 	} {
