@@ -26,6 +26,19 @@ func (c *stoppable) Elapsed() time.Duration {
 	return c.Clock.Elapsed() + time.Duration(c.stood.Load())
 }
 
+// stoppable is a client whose process can be stopped.
+func (c *cluster) stoppable(opts ...redlock.Option) (*redlock.Client, *stoppable) {
+	c.t.Helper()
+	clk := &stoppable{Clock: clock.Monotonic()}
+	var nodes []node.Node
+	for _, m := range c.masters {
+		nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+	}
+	client, err := redlock.New(c.t.Context(), nodes, append(opts, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff())...)
+	noErr(c.t, err)
+	return client, clk
+}
+
 // Issue 26: a process that was stopped hears that it stood still, and not that the masters were out of reach. One whose masters were
 // out of reach does not hear that it stood still.
 func TestLost_processStoodStill_saysSo(t *testing.T) {
@@ -69,14 +82,8 @@ func TestLost_processStoodStill_saysSo(t *testing.T) {
 // that too.
 func TestLost_handedAndProcessStoodStill_saysSo(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		clk := &stoppable{Clock: clock.Monotonic()}
 		first := mustLock(t, c.client().Mutex("x"))
-		var nodes []node.Node
-		for _, m := range c.masters {
-			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
-		}
-		b, err := redlock.New(t.Context(), nodes, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff(), redlock.WithTTL(10*time.Minute))
-		noErr(t, err)
+		b, clk := c.stoppable(redlock.WithTTL(10 * time.Minute))
 		defer b.Close()
 		got := make(chan *redlock.Lease)
 		go func() {
@@ -87,7 +94,7 @@ func TestLost_handedAndProcessStoodStill_saysSo(t *testing.T) {
 		noErr(t, first.Unlock(t.Context()))
 		lease := <-got
 		clk.stood.Add(int64(12 * time.Second))
-		err = lease.Err()
+		err := lease.Err()
 		wantIs(t, err, redlock.ErrLost)
 		wantText(t, err, "this process stood still for 1")
 	})
@@ -96,13 +103,7 @@ func TestLost_handedAndProcessStoodStill_saysSo(t *testing.T) {
 // A process that was held up for a tenth of the TTL, while the masters refused each extend, hears of both.
 func TestLost_refusedAndProcessStoodStill_saysBoth(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		clk := &stoppable{Clock: clock.Monotonic()}
-		var nodes []node.Node
-		for _, m := range c.masters {
-			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
-		}
-		b, err := redlock.New(t.Context(), nodes, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff(), redlock.WithTTL(20*time.Second))
-		noErr(t, err)
+		b, clk := c.stoppable(redlock.WithTTL(20 * time.Second))
 		defer b.Close()
 		lease := mustLock(t, b.Mutex("x"))
 		for _, m := range c.masters {

@@ -253,13 +253,7 @@ func TestRun_givenMasterDown_measuredAllTheSame(t *testing.T) {
 func TestNodes_otherMaximumTTL_adviceWorks(t *testing.T) {
 	needs.Redis(t)
 	asProgram(t)
-	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
-	must(t, err)
-	var urls []string
-	for _, s := range servers {
-		t.Cleanup(func() { _ = s.Close() })
-		urls = append(urls, s.URL())
-	}
+	urls := startURLs(t, 3)
 	list := func(opts ...redlock.Option) admin.List {
 		return admin.List{URLs: urls, Options: append(opts, redlock.WithMaxTTL(2*time.Second), redlock.WithTTL(time.Second))}
 	}
@@ -285,8 +279,8 @@ func TestNodes_otherMaximumTTL_adviceWorks(t *testing.T) {
 			}
 		}
 	})
-	for _, s := range servers {
-		o, err := masterurl.Connection(s.URL())
+	for _, url := range urls {
+		o, err := masterurl.Connection(url)
 		must(t, err)
 		c := redis.NewClient(o)
 		must(t, c.FlushAll(t.Context()).Err())

@@ -26,6 +26,7 @@ func TestCommandCalls(t *testing.T) {
 
 // What a script calls must not be counted, what a client sends must.
 func TestCommands_script_countedOnce(t *testing.T) {
+	needs.Redis(t)
 	b := oneMaster(t)
 	ctx := context.Background()
 	before, ok := b.Commands(ctx)
@@ -45,6 +46,7 @@ func TestCommands_script_countedOnce(t *testing.T) {
 }
 
 func TestMastersCPU_work_costsTime(t *testing.T) {
+	needs.Redis(t)
 	b := oneMaster(t)
 	ctx := context.Background()
 	before, ok := b.MastersCPU(ctx)
@@ -58,7 +60,6 @@ func TestMastersCPU_work_costsTime(t *testing.T) {
 // oneMaster starts a master.
 func oneMaster(t testing.TB) *Backend {
 	t.Helper()
-	needs.Redis(t)
 	b, err := OpenOwn(context.Background(), 1, localredis.Config{}, "")
 	must(t, err)
 	t.Cleanup(b.Close)

@@ -27,7 +27,10 @@ func (pairing) Pair(context.Context) error { return nil }
 
 // A master that did not answer once has no sum over all turns, and the table has n/a.
 func TestSlice_mastersSilentOnce_theirTimeIsNotAvailable(t *testing.T) {
-	b := oneMaster(t)
+	needs.Redis(t)
+	b, err := masters.OpenOwn(context.Background(), 1, localredis.Config{}, "")
+	must(t, err)
+	t.Cleanup(b.Close)
 	s := NewSide([]Pairer{pairing{}})
 	for turn, silent := range []bool{false, false, true, false} {
 		if silent {
@@ -97,16 +100,6 @@ func TestNewLatencyCell_floorIdleInATurn_validJSON(t *testing.T) {
 	if _, err := json.Marshal(c); err != nil {
 		t.Error(err)
 	}
-}
-
-// oneMaster starts a master.
-func oneMaster(t testing.TB) *masters.Backend {
-	t.Helper()
-	needs.Redis(t)
-	b, err := masters.OpenOwn(context.Background(), 1, localredis.Config{}, "")
-	must(t, err)
-	t.Cleanup(b.Close)
-	return b
 }
 
 func must(t testing.TB, err error) {

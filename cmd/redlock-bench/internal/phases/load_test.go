@@ -98,7 +98,10 @@ func TestLiveHeap_garbage_notCounted(t *testing.T) {
 
 // Only a record that lets this life of the master vote counts, and then only a key of the locks.
 func TestComeback_look(t *testing.T) {
-	b := oneMaster(t)
+	needs.Redis(t)
+	b, err := masters.OpenOwn(context.Background(), 1, localredis.Config{}, "")
+	must(t, err)
+	t.Cleanup(b.Close)
 	ctx, names := t.Context(), pairs.LockNames(b.Prefix, 3)
 	c := &comeback{server: b.Servers[0], admin: b.Admins[0], names: names}
 	incarnation, err := c.incarnation(ctx)
@@ -123,16 +126,6 @@ func TestComeback_look(t *testing.T) {
 	expect("no key of ours", true, 0)
 	must(t, c.admin.HSet(ctx, names[2], "h", 1).Err())
 	expect("a vote", true, 1)
-}
-
-// oneMaster starts a master.
-func oneMaster(t testing.TB) *masters.Backend {
-	t.Helper()
-	needs.Redis(t)
-	b, err := masters.OpenOwn(context.Background(), 1, localredis.Config{}, "")
-	must(t, err)
-	t.Cleanup(b.Close)
-	return b
 }
 
 func must(t testing.TB, err error) {
