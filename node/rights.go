@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -83,10 +84,7 @@ func (r *redisNode) tellRefusal() {
 	if r.binding.Writes == nil {
 		return
 	}
-	why := r.lacks
-	if why == nil {
-		why = r.noWrites
-	}
+	why := cmp.Or(r.lacks, r.noWrites)
 	if why != nil {
 		why = &Error{Node: r.name, Err: why}
 	}

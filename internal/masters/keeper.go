@@ -277,11 +277,8 @@ func (k *Keeper) enter(out *driver.Outcome) {
 		k.epoch = e
 	}
 	why := ""
-	switch out.Action.Why.Code {
-	case membership.NeedsWord, membership.NeedsMasters, membership.Foreign, membership.BeingChanged, membership.Moved:
-		if out.NeedsWord() || out.Action.Why.Code != membership.Foreign {
-			why = membership.Explain(out.View, out.Action)
-		}
+	if out.NeedsWord() || out.Left() || out.Action.Why.Code == membership.BeingChanged {
+		why = membership.Explain(out.View, out.Action)
 	}
 	var votes []int
 	k.mu.Lock()

@@ -362,7 +362,7 @@ func TestKeeper_open_errors(t *testing.T) {
 	}{
 		"new masters":     {func(*kept) {}, []error{errs.ErrNeedsInit, errs.ErrRefused, errs.ErrUnavailable}, "redlock init"},
 		"too few are up":  {func(k *kept) { k.begin(); k.masters[0].Crash(); k.masters[1].Crash() }, []error{errs.ErrUnreachable, context.DeadlineExceeded}, "1 of 3 masters"},
-		"two are one":     {func(k *kept) { k.masters[1].SetIdentity(k.masters[0].Identity()) }, []error{errs.ErrConfig, masters.ErrSame}, "name it once"},
+		"two are one":     {func(k *kept) { k.masters[1].SetIdentity(k.masters[0].Identity()) }, []error{errs.ErrConfig, protocol.ErrSame}, "name it once"},
 		"two are replica": {func(k *kept) { replica(k.masters[0]); replica(k.masters[1]) }, []error{errs.ErrConfig, node.ErrReplica}, "2 of 3 masters cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -94,7 +95,7 @@ func (k *Keeper) answers(ctx context.Context) (heard, error) {
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, ErrSame):
+		case errors.Is(err, protocol.ErrSame):
 			return a, fmt.Errorf("%w: %w", errs.ErrConfig, err) // the list has one master twice
 		case errors.Is(err, node.ErrClosed):
 			return a, Spent(err) // nobody dials its master any more

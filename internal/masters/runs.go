@@ -36,11 +36,7 @@ func (r *Runs) Meet(i int, runID string, counts func(j int) bool) int {
 	return -1
 }
 
-// ErrSame: two names of a list lead to one server. It is a mistake in the list when a client is opened. Later it is an outage of one master:
-// while a cluster moves slots two names may lead to one server for a moment.
-var ErrSame = protocol.ErrSame
-
-// Same is the ErrSame of two nodes whose server has that identity.
+// Same is the [protocol.ErrSame] of two nodes whose server has that identity.
 func Same(a, b node.Node, id protocol.Identity) error {
-	return fmt.Errorf("%s and %s %w (run_id %s): name it once", a.Name(), b.Name(), ErrSame, id.RunID)
+	return fmt.Errorf("%s and %s %w (run_id %s): name it once", a.Name(), b.Name(), protocol.ErrSame, id.RunID)
 }

@@ -122,12 +122,12 @@ func (m *machine) change() Action {
 // tooFew: no quorum of Terms has its record. Where so many masters have that of another list that there can be none, or a change has prepared them
 // for this one, nothing recovers that quorum: the wrong list was given.
 func (m *machine) tooFew(s *survey) Action {
-	other, n := -1, 0
+	other, n, retired := -1, 0, m.v.retired()
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
 		rs := at.state()
 		switch {
-		case !at.Old || m.v.retired():
+		case !at.Old || retired:
 		case m.v.prepared(i) != nil:
 			return refuse(Prepared, i)
 		case rs.Phase != None && rs.Epoch.ID != m.v.Terms.ID:

@@ -146,8 +146,9 @@ func says(v *View, a Action) say {
 			return either(v.renamed() >= 0, sayRenamed, sayForeign)
 		case v.Goal != Serve && v.Masters[i].Record.Terms.Fixed:
 			return sayFixedSame
+		default:
+			return either(v.moves(i), sayOtherTTL, sayOtherFlags)
 		}
-		return either(v.moves(a.Why.Master), sayOtherTTL, sayOtherFlags)
 	case Moved:
 		return either(init, sayMovedInit, sayMoved)
 	case NeedsWord, NeedsMasters, NoQuorum:
@@ -183,7 +184,8 @@ func Explain(v *View, a Action) string {
 func (v *View) fill(text string, a Action) string {
 	master, cure, old := "a master", StartIt, ""
 	i := a.Why.Master
-	if a.Why.Code == Foreign && v.theirs(i) == "" && v.renamed() >= 0 {
+	theirs := v.theirs(i)
+	if a.Why.Code == Foreign && theirs == "" && v.renamed() >= 0 {
 		i = v.renamed()
 	}
 	if i >= 0 && i < len(v.Masters) {
@@ -202,7 +204,7 @@ func (v *View) fill(text string, a Action) string {
 	if from == v.Terms && v.cancellable() {
 		orCancel = "; or give it up: " + CancelCommand + v.flagsOf(from)
 	}
-	if a.Why.Code == Foreign && v.theirs(i) != "" {
+	if a.Why.Code == Foreign && theirs != "" {
 		status = v.Masters[i].Record.Terms
 	}
 	switch a.Why.Code {
@@ -215,7 +217,7 @@ func (v *View) fill(text string, a Action) string {
 	}
 	flags, to := v.flags(), v.flagsOf(onward)
 	return strings.NewReplacer("{states}", v.statesFor(a.Why.Code), "{master}", master, "{cure}", cure, "{old}", old,
-		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", v.ours(i).String(), "{theirs}", v.theirs(i), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
+		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", v.ours(i).String(), "{theirs}", theirs, "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
 		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to, "{look}", LookTo+to,
 		"{status}", statusCommand(v, status), "{lookold}", LookOld+v.flagsOf(from), "{cancelold}", CancelOld+v.flagsOf(from), "{orcancel}", orCancel,

@@ -49,22 +49,22 @@ func (m *machine) past(s *survey, begun *Plan) int {
 
 // targetVotes is a master that votes in an epoch of the target above number, as a quorum of the target does, or -1.
 func (m *machine) targetVotes(number int64) int {
-	for i := range m.v.Masters {
-		rs := m.v.Masters[i].state()
-		if m.v.Masters[i].New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && rs.Epoch.Number > number && m.votes(rs.Epoch, true) >= m.v.Target.Quorum() {
-			return i
-		}
-	}
-	return -1
+	return m.newVotes(number, func(at *Master) bool { return at.state().Epoch.ID == m.v.Target.ID })
 }
 
-// targetOtherwise is a master that votes, as a quorum does, in an epoch above number of the masters of the target with other values, or -1: an
-// Init began that.
+// targetOtherwise is one that votes so in an epoch of the masters of the target with other values, or -1: an Init began that.
 func (m *machine) targetOtherwise(number int64) int {
+	return m.newVotes(number, func(at *Master) bool {
+		id, t := at.state().Epoch.ID, at.Record.Terms
+		return id != m.v.Terms.ID && id != m.v.Target.ID && t != nil && slices.Equal(t.Masters, m.v.Target.Masters)
+	})
+}
+
+// newVotes is a master of the new list that votes in an epoch above number of a list that is meant, as a quorum of the target does, or -1.
+func (m *machine) newVotes(number int64, meant func(at *Master) bool) int {
 	return slices.IndexFunc(m.v.Masters, func(at Master) bool {
-		e, t := at.state().Epoch, at.Record.Terms
-		return at.New && at.state().Phase == Voting && e.Number > number && e.ID != m.v.Terms.ID && e.ID != m.v.Target.ID &&
-			t != nil && slices.Equal(t.Masters, m.v.Target.Masters) && m.votes(e, true) >= m.v.Target.Quorum()
+		rs := at.state()
+		return at.New && rs.Phase == Voting && rs.Epoch.Number > number && meant(&at) && m.votes(rs.Epoch, true) >= m.v.Target.Quorum()
 	})
 }
 

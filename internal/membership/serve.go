@@ -338,6 +338,7 @@ const slowest = 5 * time.Second
 func (m *machine) report(e Epoch) Action {
 	v, soonest, others, vouched := m.v, time.Duration(0), time.Duration(0), false
 	silent, retired, lost, foreign, prepared, forgot := -1, -1, -1, -1, -1, 0
+	before := m.foreigner() // of before a restart too
 	for i := range v.Masters {
 		at := &v.Masters[i]
 		rs := at.state()
@@ -385,8 +386,8 @@ func (m *machine) report(e Epoch) Action {
 		return Action{Kind: Wait, For: others, Why: Why{Begun, -1}} // a program would have stamped them at once
 	case others > 0:
 		return Action{Kind: Wait, For: others}
-	case m.foreigner() >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
-		return refuse(Foreign, m.foreigner())
+	case before >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
+		return refuse(Foreign, before)
 	case silent >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
 		return refuse(NeedsMasters, silent) // whatever the silent ones are
 	case silent >= 0:

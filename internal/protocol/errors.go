@@ -25,7 +25,8 @@ var (
 	ErrDenied     = errors.New("node: access denied")
 	// ErrTurnedAway: the server wants no client now. It has too many, or is in protected mode.
 	ErrTurnedAway = errors.New("node: the master turns clients away")
-	// ErrSame: two names of a list lead to one server.
+	// ErrSame: two names of a list lead to one server. It is a mistake in the list when a client is opened. Later it is an outage of one master:
+	// while a cluster moves slots two names may lead to one server for a moment.
 	ErrSame      = errors.New("are the same master")
 	ErrEviction  = errors.New("node: maxmemory-policy evicts keys")
 	ErrHidden    = errors.New("node: INFO lacks a field that the lock needs")

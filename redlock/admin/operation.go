@@ -210,7 +210,7 @@ func (op *operation) ready(ctx context.Context) error {
 // wrongList returns the error of a master that is in the list twice, or nil.
 func wrongList(errs []error) error {
 	for _, err := range errs {
-		if errors.Is(err, masters.ErrSame) {
+		if errors.Is(err, protocol.ErrSame) {
 			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
 	}

@@ -136,19 +136,17 @@ func (ct *contender) close() *attempt.Attempt {
 	}
 	ct.open = nil
 	open.Call.End()
-	ct.settleLast()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	ct.settleLastLocked()
 	if ct.call == open.Call {
 		ct.call = nil
 	}
 	return open
 }
 
-// settleLast takes the late answers of the open round, whose call is about to be another's, for the last time.
-func (ct *contender) settleLast() {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
+// settleLastLocked takes the late answers of the open round, whose call is about to be another's, for the last time.
+func (ct *contender) settleLastLocked() {
 	ct.lastLocked()
 	ct.late = nil
 }

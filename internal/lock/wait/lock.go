@@ -177,7 +177,9 @@ func (w *Lines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender) err
 // takeOpen takes the lock with the open round, which has won while the caller slept. It says whether the caller has it.
 func (ct *contender) takeOpen(call *Caller) bool {
 	open := ct.open
-	ct.settleLast() // if the lock is lost again at once, the call may be another's before granted
+	ct.w.mu.Lock()
+	ct.settleLastLocked() // if the lock is lost again at once, the call may be another's before granted
+	ct.w.mu.Unlock()
 	open.Retime()
 	if _, won := call.Face.Win(open, counting.Won); !won {
 		open.Call.End()
